@@ -1,11 +1,10 @@
 //! What the leader asks its log for, and what follows once that is committed: nothing before.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use towpath_proto::AssociationId;
-use towpath_vm::control::{Alone, Command, Commits, Leave, Ticket};
+use towpath_vm::control::{Command, Commits, Leave, Ticket};
 use towpath_vm::registry::Kept;
 use towpath_vm::talk::{Answer, Fault};
 use towpath_wire::{HostId, TaskId};
@@ -43,17 +42,16 @@ impl Fact {
             Command::Leave(Leave { host, deleted }) => Some(Self::Left(*host, *deleted)),
             Command::TaskOver(task) => Some(Self::TaskOver(*task)),
             Command::ForgetWaits(host) => Some(Self::ForgetWaits(*host)),
-            Command::Join(_) | Command::Ask(_) => None,
+            Command::Join(_) | Command::Ask(_) | Command::Lead(_) | Command::Voters(_) => None,
         }
     }
 }
 
-/// A leader's log, and who waits for what it was asked for. Invariants: `by_task`, `by_host` and
+/// Who waits for what it was asked for. Invariants: `by_task`, `by_host` and
 /// `newcomers` count `waiting`, and have nobody at zero; what is proposed behind a fact does not
 /// depend on it.
 #[derive(Debug)]
 pub(crate) struct Proposals {
-    pub(crate) log: Box<dyn Commits>,
     waiting: BTreeMap<Ticket, Waiting>,
     by_task: BTreeMap<TaskId, usize>,
     by_host: BTreeMap<HostId, usize>,
@@ -73,7 +71,6 @@ pub(crate) struct Proposals {
 impl Default for Proposals {
     fn default() -> Self {
         Self {
-            log: Box::new(Alone::default()),
             waiting: BTreeMap::new(),
             by_task: BTreeMap::new(),
             by_host: BTreeMap::new(),
@@ -125,13 +122,13 @@ impl Proposals {
     }
 
     /// Asks the log for what nobody waits for, unless that is asked for already.
-    pub(crate) fn state(&mut self, command: Command) {
+    pub(crate) fn state(&mut self, log: &mut dyn Commits, command: Command) {
         let fact = Fact::of(&command);
         if fact.is_some_and(|fact| self.stated.contains_key(&fact)) {
             self.repeated += 1;
             return;
         }
-        let ticket = self.log.propose(command);
+        let ticket = log.propose(command);
         if let Some(fact) = fact {
             self.facts.insert(ticket, fact);
             self.stated.insert(fact, ticket);

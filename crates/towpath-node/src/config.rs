@@ -30,6 +30,11 @@ pub struct NodeConfig {
     /// Its links are paced: its tasks get no streams of their own to other hosts, since these would
     /// go past the links' egress.
     pub paced: bool,
+    /// How many hosts keep the log of changes, and may come to lead, at most: one, three or five.
+    /// The founder's counts for all.
+    pub voters: u8,
+    /// The owner brings [`crate::Node::saved`] to a disk, and says so with [`crate::Node::kept`].
+    pub keeps_table: bool,
     /// Transport options.
     pub proto: Config,
 }

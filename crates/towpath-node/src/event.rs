@@ -111,6 +111,12 @@ pub enum NodeEvent {
     LeaderLost(HostId),
     /// The leader is back, under this id, and this host is who it was.
     LeaderBack(HostId),
+    /// A founder that starts again, where others may lead by now: it tries so many hosts until the
+    /// one that leads takes it in.
+    Returning {
+        /// How many.
+        hosts: usize,
+    },
     /// The leader is there and does not take this host back. Nothing ends because of that: this
     /// host goes on trying.
     LeaderRefuses {

@@ -1,9 +1,23 @@
 //! A join under way, or a return.
 
+use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 
 use towpath_proto::{AssociationId, HostKey, Psk};
 use towpath_wire::{Admission, Instant};
+
+use crate::hello::Purpose;
+
+/// What brings a host to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It was told to.
+    Told,
+    /// The log has it as lost.
+    Lost,
+    /// It founded the virtual machine, and others may lead that by now.
+    Founded,
+}
 
 /// A join under way.
 #[derive(Debug)]
@@ -14,15 +28,30 @@ pub(crate) struct Joining {
     pub(crate) retry_at: Option<Instant>,
     pub(crate) addr: SocketAddr,
     pub(crate) key: HostKey,
+    /// Who else may lead.
+    pub(crate) others: VecDeque<(SocketAddr, HostKey)>,
     pub(crate) admission: Admission,
     pub(crate) psk: Psk,
-    pub(crate) again: bool,
+    pub(crate) reason: Reason,
 }
 
 impl Joining {
     /// That of a host that the log has as lost.
     pub(crate) fn again(now: Instant, addr: SocketAddr, key: HostKey) -> Self {
         let (admission, psk) = (Admission::Member, Psk::MEMBER);
-        Self { id: None, retry_at: Some(now), addr, key, admission, psk, again: true }
+        let (id, retry_at, others, reason) = (None, Some(now), VecDeque::new(), Reason::Lost);
+        Self { id, retry_at, addr, key, others, admission, psk, reason }
+    }
+
+    pub(crate) fn purpose(&self) -> Purpose {
+        if self.reason == Reason::Lost { Purpose::Rejoin } else { Purpose::Join }
+    }
+
+    /// Turns to the next one that may lead.
+    pub(crate) fn turn(&mut self) {
+        if let Some((addr, key)) = self.others.pop_front() {
+            self.others.push_back((self.addr, self.key));
+            (self.addr, self.key) = (addr, key);
+        }
     }
 }

@@ -7,11 +7,13 @@ use crate::invitations::Invitations;
 use crate::restore::Recovery;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use towpath_vm::control::{Alone, Commits};
 use towpath_wire::{HostId, Instant};
 
 /// What only the leader does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Lead {
     pub(crate) broken: Broken,
     pub(crate) suspects: Suspects,
@@ -22,10 +24,41 @@ pub(crate) struct Lead {
     /// It has started again and asks its members first.
     pub(crate) recovery: Option<Recovery>,
     pub(crate) telling: Telling,
+    /// The log of one that asks nobody.
+    pub(crate) alone: Box<dyn Commits>,
     pub(crate) proposals: Proposals,
     /// What the control state names of mailbox entries.
     pub(crate) contents: Contents,
     pub(crate) invitations: Invitations,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
     pub(crate) halt_at: Option<Instant>,
+}
+
+impl Lead {
+    /// What it thought of others as a leader, or as one that led, is no longer so.
+    pub(crate) fn forget_judgements(&mut self) {
+        self.suspects = Suspects::default();
+        self.broken.between.clear();
+        self.broken.arm();
+        self.telling.entries.clear();
+        self.telling.at = None;
+    }
+}
+
+impl Default for Lead {
+    fn default() -> Self {
+        Self {
+            broken: Broken::default(),
+            suspects: Suspects::default(),
+            unheard: BTreeSet::new(),
+            farewells: BTreeMap::new(),
+            recovery: None,
+            telling: Telling::default(),
+            alone: Box::new(Alone::default()),
+            proposals: Proposals::default(),
+            contents: Contents::default(),
+            invitations: Invitations::default(),
+            halt_at: None,
+        }
+    }
 }

@@ -76,6 +76,7 @@ mod suspects;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod voting;
 mod watch;
 
 pub use config::{Invitation, JoinTarget, NodeConfig};

@@ -30,6 +30,7 @@ use crate::local::{Jobs, Local};
 use crate::peers::Peers;
 use crate::question::Asker;
 use crate::standing::Standing;
+use crate::voting::Voting;
 use crate::watch::Watch;
 
 pub(crate) mod addresses;
@@ -58,6 +59,7 @@ pub(crate) mod spawn;
 pub(crate) mod standing;
 pub(crate) mod suspects;
 pub(crate) mod telling;
+pub(crate) mod voting;
 pub(crate) mod watch;
 pub(crate) mod work;
 
@@ -66,7 +68,7 @@ pub(crate) mod work;
 pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) endpoint: Endpoint,
-    pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
+    pub(crate) voting: Voting,
     pub(crate) me: Option<HostId>,
     pub(crate) log: Option<ControlState>,
     pub(crate) standing: Standing,
@@ -92,13 +94,14 @@ pub struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(mut config: NodeConfig, crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+    pub(crate) fn new(mut config: NodeConfig, crypto: Box<dyn Crypto>, mut rng: Rng) -> Self {
         config.proto.unix_ns_at_zero = config.unix_us_at_zero.saturating_mul(1000);
+        let draws = Rng::new(rng.u64(), rng.u64());
         let endpoint = Endpoint::new(config.proto.clone(), crypto, rng);
         Self {
             config,
             endpoint,
-            vm_key: None,
+            voting: Voting::new(draws),
             me: None,
             log: None,
             standing: Standing::default(),
@@ -129,11 +132,12 @@ impl Node {
         let mut node = Self::new(config, crypto, rng);
         let id = HostId::new(1, 1).expect("slot 1 is a slot");
         let lost_after_ms = node.lost_after().as_millis() as u32;
-        node.vm_key = Some(vm_key.into());
+        node.voting.vm_key = Some(vm_key.into());
         node.me = Some(id);
         node.log = Some(ControlState::new(ControlLog::found(node.own_entry(id), lost_after_ms)));
         node.tasks = Some(Tasks::new(id, node.config.slots));
         node.events.push_back(NodeEvent::Joined { me: id, again: false });
+        node.share_log(Instant::ZERO);
         node
     }
 
@@ -188,6 +192,11 @@ impl Node {
     /// True while the leader cannot be reached and nothing can change.
     pub const fn is_frozen(&self) -> bool {
         self.standing.frozen
+    }
+
+    /// Whether a host is the leader, and cannot be reached.
+    pub(crate) fn is_out_of_reach(&self, host: HostId) -> bool {
+        self.standing.frozen && self.leader() == Some(host) && self.me != Some(host)
     }
 
     /// Every host.
@@ -257,7 +266,7 @@ impl Node {
         let log = self.log.as_ref().ok_or(SpawnError::NotJoined)?;
         let entry = log.table().get(host).ok_or(SpawnError::UnknownHost(host))?;
         if entry.state == HostState::Lost
-            || (self.standing.frozen && host == log.leader())
+            || self.is_out_of_reach(host)
             || self.lead.suspects.has(host)
         {
             return Err(SpawnError::HostLost(host));
@@ -509,6 +518,7 @@ impl Node {
             quiet &= !self.handle_ends(now);
             quiet &= !self.handle_grants(now);
             quiet &= !self.handle_spawned(now);
+            quiet &= !self.settle_voting(now);
             quiet &= !self.settle_proposals(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {
                 self.events.push_back(NodeEvent::Action(action));
@@ -548,6 +558,7 @@ impl Machine for Node {
         self.endpoint.handle_timeout(now, &mut self.data.arriving.over(held, memory));
         self.tasks.iter_mut().for_each(|tasks| tasks.handle_timeout(now));
         self.handle_retries(now);
+        self.settle_voting(now);
         self.tell_entries(now);
         self.settle_halt(now);
         self.settle_broken(now);
@@ -581,6 +592,7 @@ impl Machine for Node {
         let control = [
             self.tasks.as_ref().and_then(Tasks::poll_timeout),
             self.next_retry(),
+            self.next_vote(),
             self.local.members.poll_timeout(),
             self.lead.telling.at,
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),

@@ -61,7 +61,7 @@ impl Saved {
         if hosts > usize::from(SLOT_MAX) {
             return Err(SavedError::TooMany { hosts });
         }
-        saved.snapshot.table.check().map_err(SavedError::Refused)?;
+        saved.snapshot.check().map_err(SavedError::Refused)?;
         Ok(saved)
     }
 
@@ -85,6 +85,18 @@ impl Saved {
     #[must_use]
     pub fn led(self, led: u64) -> Self {
         Self { led, ..self }
+    }
+
+    /// The same for a founder that is to lead alone, whoever may lead meanwhile.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.snapshot.voters = [self.snapshot.leader].into();
+        self
+    }
+
+    /// Whether others may lead by now.
+    pub const fn is_shared(&self) -> bool {
+        self.snapshot.is_shared()
     }
 
     /// True when there is nobody to come back to: no other host is up.

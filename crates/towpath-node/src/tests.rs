@@ -18,6 +18,7 @@ mod reserving;
 mod senders;
 mod spawning;
 mod standin;
+mod voting;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -115,6 +116,8 @@ fn node() -> (Node, HostId, HeapMemory) {
         slots: 2,
         unix_us_at_zero: 1_000_000,
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     };
     let mut node = Node::found(config, Box::new(Mute), Rng::new(1, 2), [7; 32]);

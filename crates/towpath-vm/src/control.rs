@@ -29,7 +29,7 @@ use crate::talk::RegistryOp;
 pub const DELETED_MAX: usize = 1024;
 
 /// Version of the encoded [`ControlState`].
-const STATE_VERSION: u8 = 2;
+const STATE_VERSION: u8 = 3;
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,10 @@ pub enum Command {
     Lost(HostId),
     /// A host leaves.
     Leave(Leave),
+    /// A host leads from here on: the log has elected it.
+    Lead(HostId),
+    /// These may come to lead.
+    Voters(Vec<HostId>),
     /// A task asks about groups or mailboxes.
     Ask(Ask),
     /// A task has ended.
@@ -48,7 +52,10 @@ pub enum Command {
     ForgetWaits(HostId),
 }
 
-kinds! { Command: 1 Join, 2 Lost, 3 Leave, 16 Ask, 17 TaskOver, 18 ForgetWaits }
+kinds! {
+    Command:
+    1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 16 Ask, 17 TaskOver, 18 ForgetWaits,
+}
 
 impl Command {
     /// Whether all that must be known of it is.
@@ -207,6 +214,8 @@ impl ControlState {
             Command::Join(join) => self.join(join, &mut effects),
             Command::Lost(host) => self.lost(host, &mut effects),
             Command::Leave(leave) => self.leave(leave, &mut effects),
+            Command::Lead(host) => self.lead(host, &mut effects),
+            Command::Voters(hosts) => self.change(Change::Voters(hosts), &mut effects),
             Command::Ask(Ask { asker, number, op }) => {
                 // Its host may have gone since it asked.
                 if self.is_up(asker.host()) {
@@ -267,6 +276,18 @@ impl ControlState {
         effects.push(Effect::Joined(id));
     }
 
+    /// Another host leads. Tasks that waited for an answer of the one before have been told that
+    /// there is none.
+    fn lead(&mut self, host: HostId, effects: &mut Vec<Effect>) {
+        if !self.is_up(host) {
+            return;
+        }
+        self.change(Change::Leads(host), effects);
+        for task in self.registered.clone() {
+            self.registry.forget_waits(task);
+        }
+    }
+
     fn lost(&mut self, host: HostId, effects: &mut Vec<Effect>) {
         if self.is_up(host) {
             self.change(Change::Lost(host), effects);
@@ -318,7 +339,7 @@ impl ControlState {
             return Err(StateError::Version(*version));
         }
         match postcard::take_from_bytes::<Self>(body) {
-            Ok((state, [])) => state.table().check().map_err(StateError::Refused).map(|()| state),
+            Ok((state, [])) => state.snapshot().check().map_err(StateError::Refused).map(|()| state),
             _ => Err(StateError::Malformed),
         }
     }
@@ -347,7 +368,7 @@ pub struct Ticket(pub u64);
 pub enum Outcome {
     /// It is the next command, at this index.
     Committed(u64, Ticket, Command),
-    /// It will never be: this host leads no longer.
+    /// This host leads no longer: whether it will be is not known here.
     Dropped(Ticket),
 }
 

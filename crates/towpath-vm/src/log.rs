@@ -1,17 +1,19 @@
 //! The control log: every change of control state, in one order, decided by one host.
 //!
-//! The leader (the host that founded the virtual machine) appends; the others apply what it
-//! sends, in order, without gaps. An entry carries term and index, so that putting a replicated
-//! log under it later changes who decides, not what is decided. Until then, losing the leader
-//! freezes changes, never traffic.
+//! The leader appends; the others apply what it sends, in order, without gaps. Where several hosts
+//! vote, what it appends is what [the replicated log](crate::consensus) has committed, and another
+//! of them leads in a later term when it is gone. Until then, and where nobody else votes, losing
+//! the leader freezes changes, never traffic.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 use towpath_wire::HostId;
 use towpath_wire::bytes::ParseError;
 
-use crate::host::{Host, HostTable};
+use crate::consensus::entry::VOTERS_MAX;
+use crate::host::{Host, HostState, HostTable};
 
 /// A change of control state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,10 @@ pub enum Change {
     Lost(HostId),
     /// A host left by itself or was deleted: its key is revoked.
     Left(HostId),
+    /// These may come to lead, in ascending order.
+    Voters(Vec<HostId>),
+    /// Another host leads, in a term of its own: that of this entry.
+    Leads(HostId),
 }
 
 impl Change {
@@ -29,8 +35,19 @@ impl Change {
     pub fn check(&self) -> Result<(), ParseError> {
         match self {
             Self::Added(host) => host.fields.check(),
-            Self::Lost(_) | Self::Left(_) => Ok(()),
+            Self::Voters(hosts) => check_voters(hosts),
+            Self::Lost(_) | Self::Left(_) | Self::Leads(_) => Ok(()),
         }
+    }
+}
+
+/// Whether so many may vote.
+fn check_voters(hosts: &[HostId]) -> Result<(), ParseError> {
+    // A learner is named before it votes.
+    let limit = VOTERS_MAX as u64 + 1;
+    match hosts.len() as u64 {
+        value if value > limit => Err(ParseError::Limit { field: "voters", value, limit }),
+        _ => Ok(()),
     }
 }
 
@@ -60,11 +77,31 @@ pub struct Snapshot {
     pub leader: HostId,
     /// A host that answers nothing for so long is silent, in milliseconds: the same for all.
     pub lost_after_ms: u32,
+    /// Hosts that may come to lead: whoever leads, and those that keep the log with it.
+    pub voters: Vec<HostId>,
     /// The host table.
     pub table: HostTable,
 }
 
 impl Snapshot {
+    /// Whether all that must be known of it is.
+    pub fn check(&self) -> Result<(), ParseError> {
+        check_voters(&self.voters)?;
+        self.table.check()
+    }
+
+    /// Whether others may come to lead: then no host may take the lead that it had in an earlier
+    /// life.
+    pub const fn is_shared(&self) -> bool {
+        self.voters.len() > 1
+    }
+
+    /// Hosts that may lead, beside whoever does: those that vote first.
+    pub fn others_that_may_lead(&self) -> impl Iterator<Item = &Host> {
+        let voters = self.voters.iter().filter(|v| **v != self.leader);
+        voters.filter_map(|voter| self.table.get(*voter)).filter(|h| h.state == HostState::Up)
+    }
+
     /// Which of two states is the later one: terms count first.
     pub const fn place(&self) -> (u64, u64) {
         (self.term, self.index)
@@ -105,7 +142,8 @@ impl ControlLog {
         let leader = founder.id;
         let mut table = HostTable::default();
         table.insert(founder);
-        Self { snapshot: Snapshot { term: 1, index: 1, leader, lost_after_ms, table } }
+        let voters = [leader].into();
+        Self { snapshot: Snapshot { term: 1, index: 1, leader, lost_after_ms, voters, table } }
     }
 
     /// The log of a founder that leads again, from the latest state that it or any member it
@@ -118,9 +156,11 @@ impl ControlLog {
         snapshot.index += lives * RESTART_GAP;
         let host = founder(snapshot.index as u32);
         snapshot.leader = host.id;
+        snapshot.voters = [host.id].into();
         snapshot.table.insert(host);
         Self { snapshot }
     }
+
 
     /// The incarnation of the host that the next entry adds: the index of that entry, so that none
     /// is used twice.
@@ -150,7 +190,9 @@ impl ControlLog {
 
     /// Decides a change (leader only) and applies it; the entry is to be sent to everyone.
     pub fn append(&mut self, change: Change) -> Entry {
-        let entry = Entry { term: self.snapshot.term, index: self.snapshot.index + 1, change };
+        let begins = matches!(change, Change::Leads(_));
+        let term = self.snapshot.term + u64::from(begins);
+        let entry = Entry { term, index: self.snapshot.index + 1, change };
         self.change(&entry);
         entry
     }
@@ -160,7 +202,8 @@ impl ControlLog {
         if entry.index <= self.snapshot.index {
             return Ok(());
         }
-        if entry.term != self.snapshot.term {
+        let begins = matches!(entry.change, Change::Leads(_));
+        if entry.term != self.snapshot.term + u64::from(begins) {
             return Err(LogError::Term { have: self.snapshot.term, got: entry.term });
         }
         if entry.index != self.snapshot.index + 1 {
@@ -175,6 +218,8 @@ impl ControlLog {
             Change::Added(host) => self.snapshot.table.insert(host.clone()),
             Change::Lost(id) => self.snapshot.table.set_lost(*id),
             Change::Left(id) => self.snapshot.table.remove(*id),
+            Change::Voters(hosts) => self.snapshot.voters.clone_from(hosts),
+            Change::Leads(host) => self.snapshot.leader = *host,
         }
         self.snapshot.term = entry.term;
         self.snapshot.index = entry.index;
@@ -190,7 +235,6 @@ impl fmt::Debug for ControlLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::HostState;
     use proptest::prelude::*;
     use std::format;
     use std::vec::Vec;

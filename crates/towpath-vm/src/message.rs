@@ -120,6 +120,37 @@ pub enum Message {
     ChannelAnswer(ChannelAnswer),
     /// A channel that was opened on this connection will be nobody's.
     ChannelWithdrawn(ChannelWithdrawn),
+    /// From the leader: keep the log with it.
+    Keep(Keep),
+    /// From one that keeps the log to another.
+    Consensus(Consensus),
+}
+
+/// Body of [`Message::Keep`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// Which life of the log.
+    pub generation: u64,
+    /// Who the host is in it.
+    pub replica: u64,
+    /// The VM key, which whoever may come to lead holds.
+    pub vm_key: [u8; 32],
+    /// How many are to vote at most.
+    pub voters: u8,
+}
+
+impl core::fmt::Debug for Keep {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { generation, replica, voters, .. } = self;
+        write!(f, "Keep {{ generation: {generation}, replica: {replica}, voters: {voters} }}")
+    }
+}
+
+/// Body of [`Message::Consensus`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consensus {
+    /// What [`crate::consensus::Message`] encodes.
+    pub bytes: Vec<u8>,
 }
 
 /// Body of [`Message::ChannelAsk`].
@@ -584,7 +615,7 @@ kinds! {
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
-    60 ChannelWithdrawn, 61 Parted,
+    60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
@@ -606,7 +637,7 @@ impl Message {
         match self {
             Self::Welcome(Welcome { snapshot, .. })
             | Self::Report(Report { snapshot: Some(snapshot), .. })
-            | Self::Resumed(Resumed { snapshot: Some(snapshot) }) => snapshot.table.check(),
+            | Self::Resumed(Resumed { snapshot: Some(snapshot) }) => snapshot.check(),
             Self::Entries(Entries { entries }) => {
                 entries.iter().try_for_each(|entry| entry.change.check())
             }
@@ -617,7 +648,12 @@ impl Message {
     /// The channel that carries it.
     pub const fn label(&self) -> u16 {
         match self {
-            Self::Welcome(_) | Self::Entries(_) | Self::AskFirst(_) | Self::Resumed(_) => LABEL_LOG,
+            Self::Welcome(_)
+            | Self::Entries(_)
+            | Self::AskFirst(_)
+            | Self::Resumed(_)
+            | Self::Keep(_)
+            | Self::Consensus(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_SMALL,
             _ => LABEL_TASK,
@@ -634,7 +670,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..62u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..64u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

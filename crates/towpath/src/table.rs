@@ -201,6 +201,8 @@ mod tests {
             slots: 1,
             unix_us_at_zero: 0,
             paced: false,
+            voters: 1,
+            keeps_table: false,
             proto: towpath_proto::Config::default(),
         };
         let crypto = RealCrypto::new(RealCrypto::generate_secret());

@@ -59,8 +59,8 @@ impl Node {
 
     /// `from` cannot reach `host`.
     pub(crate) fn handle_unreachable(&mut self, now: Instant, from: HostId, host: HostId) {
-        if self.me.is_none() || self.me != self.leader() {
-            self.malformed += 1;
+        if !self.leads() {
+            self.malformed += u64::from(self.voting.voter.is_none());
             return;
         }
         if from == host || self.me == Some(host) || !self.is_up(host) || !self.is_up(from) {
@@ -77,8 +77,8 @@ impl Node {
 
     /// `from` reaches `host` again: what was under way between them both have given up.
     pub(crate) fn handle_reached(&mut self, from: HostId, host: HostId) {
-        if self.me.is_none() || self.me != self.leader() {
-            self.malformed += 1;
+        if !self.leads() {
+            self.malformed += u64::from(self.voting.voter.is_none());
             return;
         }
         self.lead.broken.between.retain(|(a, b), _| pair(*a, *b) != pair(from, host));

@@ -72,8 +72,7 @@ impl Node {
 
     /// What this host connects to members for; `None` while it is none.
     pub(crate) fn purpose(&self) -> Option<Purpose> {
-        let leads = self.me.is_some() && self.me == self.leader();
-        if !leads && self.lead.recovery.is_none() {
+        if !self.leads() && self.lead.recovery.is_none() {
             return self.me.map(Purpose::Member);
         }
         // A member may know it by the id of an earlier life.
@@ -126,6 +125,10 @@ impl Node {
             }
             return;
         }
+        if self.is_fenced_by(host, &failure) {
+            self.drop_contact(now, host, reason::FENCED);
+            return self.rejoin(now);
+        }
         let again = match &failure {
             ConnectFailure::Yielded => Some(YIELD_FOR),
             ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
@@ -141,6 +144,15 @@ impl Node {
             }
             None => self.contact_lost(now, host, reason::FENCED),
         }
+    }
+
+    /// Whether one that may come to lead says that this host, which cannot reach whoever leads, is
+    /// lost.
+    fn is_fenced_by(&self, host: HostId, failure: &ConnectFailure) -> bool {
+        let may_lead = self.log.as_ref().is_some_and(|log| log.snapshot().voters.contains(&host));
+        may_lead
+            && self.standing.frozen
+            && matches!(failure, ConnectFailure::Refused(r) if r.code == refusal::FENCED)
     }
 
     /// After how long a host is tried again that must not be given up because it does not answer,

@@ -12,6 +12,7 @@ use towpath_wire::{HostId, Instant};
 use super::Node;
 use crate::commit::{Newcomer, Waiting};
 use crate::config::reason;
+use crate::lead::Lead;
 
 impl Node {
     /// Asks for a command that nobody waits for (leader only).
@@ -31,12 +32,13 @@ impl Node {
             self.lead.proposals.refused += 1;
             return self.dropped(now, waiting, limit);
         }
-        let proposals = &mut self.lead.proposals;
+        let Lead { proposals, alone, .. } = &mut self.lead;
+        let log = self.voting.log().unwrap_or(&mut **alone);
         if let Some(waiting) = waiting {
-            let ticket = proposals.log.propose(command);
+            let ticket = log.propose(command);
             proposals.wait(ticket, waiting);
         } else {
-            proposals.state(command);
+            proposals.state(log, command);
         }
         self.settle_proposals(now);
     }
@@ -47,7 +49,7 @@ impl Node {
             return false;
         }
         let mut any = false;
-        while let Some(outcome) = self.lead.proposals.log.poll() {
+        while let Some(outcome) = self.voting.log().unwrap_or(&mut *self.lead.alone).poll() {
             any = true;
             match outcome {
                 Outcome::Committed(index, ticket, command) => {

@@ -7,7 +7,7 @@ use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
 use towpath_vm::control::{Command, ControlState, DELETED_MAX, Join, Leave};
 use towpath_vm::message::Welcome;
-use towpath_vm::{Change, Entry, Host, HostState, LogError, Tasks};
+use towpath_vm::{Change, Entry, Host, HostState, LogError, Message, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
 
@@ -18,21 +18,15 @@ use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::copies::CERTAIN;
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
-use crate::joining::Joining;
+use crate::joining::{Joining, Reason};
 use crate::standing::{Standing, is_later_life};
 
 impl Node {
     pub(crate) fn start_joining(&mut self, now: Instant, target: JoinTarget) {
         let JoinTarget { addr, key, invitation } = target;
-        self.joining = Some(Joining {
-            id: None,
-            retry_at: Some(now),
-            addr,
-            key,
-            admission: invitation.admission(),
-            psk: invitation.psk,
-            again: false,
-        });
+        let (admission, psk, reason) = (invitation.admission(), invitation.psk, Reason::Told);
+        let again = Joining::again(now, addr, key);
+        self.joining = Some(Joining { admission, psk, reason, ..again });
         self.retry_joining(now);
     }
 
@@ -41,8 +35,7 @@ impl Node {
         if j.retry_at.is_none_or(|at| at > now) {
             return;
         }
-        let purpose = if j.again { Purpose::Rejoin } else { Purpose::Join };
-        let hello = self.hello(purpose).encode(&self.config.build);
+        let hello = self.hello(j.purpose()).encode(&self.config.build);
         let connect = Connect {
             link: self.config.links.to(j.addr),
             remote: j.addr,
@@ -62,9 +55,14 @@ impl Node {
         let Some(j) = &mut self.joining else { return };
         j.id = None;
         let code = if let ConnectFailure::Refused(r) = &failure { Some(r.code) } else { None };
-        if j.again || code == Some(refusal::RECOVERING) {
+        let ends = j.reason == Reason::Founded
+            && code.is_some_and(|code| {
+                ![refusal::NOT_LEADER, refusal::NOT_MEMBER, refusal::RECOVERING].contains(&code)
+            });
+        if j.reason != Reason::Told && !ends || code == Some(refusal::RECOVERING) {
             // Whoever has a place in the log keeps it until the log says otherwise.
             j.retry_at = Some(now + RETRY_LEADER);
+            j.turn();
             if let ConnectFailure::Refused(r) = failure {
                 self.rejoin_refused(now, r);
             }
@@ -99,7 +97,7 @@ impl Node {
                 .judge(now, &key, &admission, hello.purpose)
                 .map_err(|(code, text)| (code, self.refusal_text(code, text))),
         };
-        let psk = match (&admission, &self.vm_key) {
+        let psk = match (&admission, &self.voting.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
                 token_psk(self.endpoint.crypto(), vm_key, *expiry_unix_s, nonce)
             }
@@ -156,7 +154,7 @@ impl Node {
             return Err((refusal::NOT_MEMBER, "this host has not joined itself yet"));
         };
         let known = log.table().by_key(&key.0);
-        let leads = self.me == Some(log.leader()) && self.vm_key.is_some();
+        let leads = self.leads() && self.voting.vm_key.is_some();
         if self.lead.recovery.is_some()
             && !(matches!(purpose, Purpose::Member(_)) && known.is_some())
         {
@@ -189,8 +187,10 @@ impl Node {
                 Err((refusal::NOT_MEMBER, "this host is not in the host table any more"))
             }
             (Purpose::Member(id), Admission::Member) => self.judge_member(id, known).map(Some),
-            (Purpose::Lead { .. }, Admission::Member) => match known {
+            (Purpose::Lead { id, .. }, Admission::Member) => match known {
                 Some(h) if h.id == log.leader() && self.me != Some(h.id) => Ok(Some(h.id)),
+                // It has come to lead: whether it is believed, is another question.
+                Some(h) if h.id == id && h.state == HostState::Up => Ok(Some(id)),
                 _ => Err((refusal::NOT_MEMBER, "not the leader of this host")),
             },
             (Purpose::Member(_) | Purpose::Lead { .. }, Admission::Token { .. }) => {
@@ -274,7 +274,7 @@ impl Node {
 
     /// Whether a host can be deleted, as things are.
     pub(crate) fn may_delete(&self, host: HostId) -> Result<(), DeleteError> {
-        let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()));
+        let log = self.log.as_ref().filter(|_| self.leads());
         let log = log.ok_or(DeleteError::NotLeader)?;
         if host == log.leader() {
             return Err(DeleteError::Leader(host));
@@ -305,25 +305,36 @@ impl Node {
         let slots = self.config.slots;
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);
+        // Whoever kept the log was another one.
+        self.voting.voter = None;
         self.set_lost_after(snapshot.lost_after_ms);
         self.log = Some(ControlState::from_snapshot(snapshot));
         self.standing = Standing::default();
         self.peers.set_up(leader, id);
-        self.events.push_back(NodeEvent::Joined { me: you, again: j.again });
+        self.events.push_back(NodeEvent::Joined { me: you, again: j.reason == Reason::Lost });
         let hosts: alloc::vec::Vec<Host> = self.hosts().cloned().collect();
         self.events.extend(hosts.into_iter().map(NodeEvent::HostAdded));
     }
 
     pub(crate) fn handle_entry(&mut self, now: Instant, from: HostId, entry: &Entry) {
         let Some(log) = &mut self.log else { return };
-        if from != log.leader() || self.me == Some(from) {
-            self.malformed += 1;
+        let leads = entry.change == Change::Leads(from);
+        if from != log.leader() && !leads || self.me == Some(from) {
+            self.malformed += u64::from(!log.snapshot().voters.contains(&from));
             return;
         }
         let have = log.snapshot().index;
+        if leads && !log.snapshot().voters.contains(&from) {
+            // It may be one that this host has not heard of: who knows it is asked.
+            return self.doubt(now, from, (entry.term, entry.index));
+        }
         match log.follow(entry) {
             Ok(()) if entry.index > have => self.changed(now, &entry.change),
             Ok(()) => {}
+            Err(LogError::Gap { .. } | LogError::Term { .. }) if leads => {
+                let report = self.own_report();
+                self.tell(now, from, Message::Report(report));
+            }
             // What ends us needs nothing that came before it.
             Err(LogError::Gap { .. })
                 if self.me.is_some_and(|me| entry.change == Change::Left(me)) =>
@@ -347,6 +358,8 @@ impl Node {
                 self.events.push_back(NodeEvent::HostAdded(host.clone()));
                 self.tell_host_watches(&Ok(host.clone()));
             }
+            Change::Voters(_) => {}
+            Change::Leads(host) => self.follow(now, *host),
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));
                 self.drop_contact(now, *id, reason::FENCED);
@@ -358,7 +371,7 @@ impl Node {
             Change::Left(id) => {
                 self.events.push_back(NodeEvent::HostLeft(*id));
                 self.tell_host_watches(&Err((*id, false)));
-                if self.me.is_some() && self.me == self.leader() && self.peers.up(*id).is_some() {
+                if self.leads() && self.peers.up(*id).is_some() {
                     self.tell_of_its_end(now, *id);
                     self.give_up_work(now, *id);
                 } else {
@@ -441,7 +454,7 @@ impl Node {
         self.drop_contact(now, host, why);
         let Some(log) = &self.log else { return };
         if self.me == Some(log.leader()) {
-            if !self.is_up(host) {
+            if !self.is_up(host) || !self.leads() {
                 return;
             }
             if why == reason::LEFT {

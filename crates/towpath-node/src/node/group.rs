@@ -74,7 +74,7 @@ impl Node {
     /// Whether a task of a host, or this one, asked the registry of this leader, be that committed
     /// or not.
     fn is_registered(&self, host: HostId, task: Option<TaskId>) -> bool {
-        let Some(log) = self.log.as_ref().filter(|l| self.me == Some(l.leader())) else {
+        let Some(log) = self.log.as_ref().filter(|_| self.leads()) else {
             return false;
         };
         let known = match task {

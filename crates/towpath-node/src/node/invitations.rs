@@ -24,7 +24,8 @@ impl Node {
         uses_max: Option<u32>,
     ) -> Result<Invitation, InviteError> {
         let now_s = self.unix_s(now);
-        let vm_key = self.vm_key.as_ref().ok_or(InviteError::NotFounder)?;
+        let vm_key = self.voting.vm_key.as_ref().filter(|_| self.leads());
+        let vm_key = vm_key.ok_or(InviteError::NotFounder)?;
         let expiry_unix_s = now_s.saturating_add(ttl_s);
         let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
         let list = &mut self.lead.invitations;
@@ -38,9 +39,9 @@ impl Node {
         Ok(Invitation { expiry_unix_s, nonce, psk })
     }
 
-    /// Whether it holds the VM key, and so issues tokens.
-    pub const fn is_founder(&self) -> bool {
-        self.vm_key.is_some()
+    /// Whether it issues tokens: it holds the VM key, and leads.
+    pub fn issues_tokens(&self) -> bool {
+        self.voting.vm_key.is_some() && self.leads()
     }
 
     /// Tokens that have not expired.

@@ -99,7 +99,7 @@ impl Node {
         let (Some(me), Some(log)) = (self.me, &self.log) else { return Err(Fault::NotJoined) };
         let up = |host: HostId| {
             let known = log.table().get(host).is_some_and(|h| h.state == HostState::Up);
-            known && !(self.standing.frozen && host == log.leader())
+            known && !self.is_out_of_reach(host)
         };
         match question {
             Question::Hosts | Question::Tasks(None) | Question::Spawn(_) | Question::Channel(_) => {
@@ -223,7 +223,7 @@ impl Node {
         if let Err(fault) = check(&question).and_then(|()| self.peers.glut(from)) {
             return self.reply(now, asker, number, Err(fault));
         }
-        let leads = self.me.is_some() && self.me == self.leader();
+        let leads = self.leads();
         let answer = match question {
             // What is the leader's to decide, nobody else does, whoever asks.
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt if !leads => {
@@ -265,11 +265,11 @@ impl Node {
             let fault = limit("lists of all tasks at once", GATHERS_MAX);
             return self.answer(task, number, Err(fault));
         }
-        let lost = self.leader().filter(|_| self.standing.frozen);
+        let hosts = self.log.iter().flat_map(|l| l.table().up()).map(|h| h.id);
         let hosts: Vec<HostId> =
-            self.log.iter().flat_map(|l| l.table().up()).map(|h| h.id).collect();
+            hosts.filter(|h| *h != me && !self.is_out_of_reach(*h)).collect();
         let mut open = BTreeSet::new();
-        for host in hosts.into_iter().filter(|h| *h != me && Some(*h) != lost) {
+        for host in hosts {
             open.insert(self.query(host, Asker::Task(task, number)));
         }
         self.wait_for(task, number, me);

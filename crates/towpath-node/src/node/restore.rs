@@ -1,25 +1,28 @@
 //! A founder that starts again asks its members, then leads.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_proto::{Crypto, Rng};
+use towpath_proto::{Crypto, HostKey, Rng};
 use towpath_vm::control::ControlState;
 use towpath_vm::message::{Report, Resumed};
 use towpath_vm::{ControlLog, Host, HostState, Message, Snapshot, Tasks};
-use towpath_wire::{HostId, Instant};
+use towpath_wire::{Admission, HostId, Instant};
 use zeroize::Zeroizing;
 
 use super::Node;
-use crate::config::{NodeConfig, reason};
+use crate::config::{NodeConfig, reason, token_psk};
 use crate::event::NodeEvent;
+use crate::joining::{Joining, Reason};
 use crate::restore::{Deleted, Recovery, Saved, SavedError};
 /// How long members may take to say what they know.
 const RECOVER_FOR: Duration = Duration::from_secs(2);
+/// How long the founder's own token is good, in seconds: longer than it takes to be let in.
+const RETURN_TOKEN_S: u64 = 3600;
 /// How long members that did not may take to be back.
-const RETURN_FOR: Duration = Duration::from_secs(10);
+pub(super) const RETURN_FOR: Duration = Duration::from_secs(10);
 
 impl Node {
     /// A founder that was here before, with what it kept then: asks its members, then leads.
@@ -37,7 +40,11 @@ impl Node {
         if own != Some(node.endpoint.public_key().0) {
             return Err(SavedError::OtherKey);
         }
-        node.vm_key = Some(vm_key.into());
+        node.voting.vm_key = Some(vm_key.into());
+        if snapshot.is_shared() {
+            node.come_back(now, &snapshot);
+            return Ok(node);
+        }
         let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
         node.lead.recovery = Some(recovery);
         node.take_state(now, snapshot, deleted);
@@ -47,8 +54,35 @@ impl Node {
 
     /// What a founder is to keep; `None` elsewhere, and while it asks its members.
     pub fn saved(&self) -> Option<Saved> {
-        let log = self.log.as_ref().filter(|l| self.me == Some(l.leader()))?;
+        let log = self.log.as_ref().filter(|_| self.leads() || self.config.keeps_table)?;
+        if self.lead.recovery.is_some() {
+            return None;
+        }
         Some(Saved { snapshot: log.snapshot().clone(), deleted: log.deleted().clone(), led: 0 })
+    }
+
+    /// Others may lead by now: this founder joins them, as whoever holds the VM key may.
+    fn come_back(&mut self, now: Instant, snapshot: &Snapshot) {
+        let Some(vm_key) = &self.voting.vm_key else { return };
+        let expiry_unix_s = self.unix_s(now) + RETURN_TOKEN_S;
+        let mut nonce = [0; 16];
+        let draws = [self.voting.rng.u64(), self.voting.rng.u64()];
+        for (part, draw) in nonce.chunks_exact_mut(8).zip(draws) {
+            part.copy_from_slice(&draw.to_le_bytes());
+        }
+        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
+        let admission = Admission::Token { expiry_unix_s, nonce };
+        let own = self.endpoint.public_key().0;
+        let voters = snapshot.voters.iter().filter_map(|v| snapshot.table.get(*v));
+        let rest = snapshot.table.up().filter(|h| !snapshot.voters.contains(&h.id));
+        let all = voters.chain(rest).filter(|h| h.key != own);
+        let mut others: VecDeque<_> =
+            all.map(|h| (self.addr_of(h), HostKey(h.key))).collect();
+        self.events.push_back(NodeEvent::Returning { hosts: others.len() });
+        let Some((addr, key)) = others.pop_front() else { return };
+        let (reason, again) = (Reason::Founded, Joining::again(now, addr, key));
+        self.joining = Some(Joining { others, admission, psk, reason, ..again });
+        self.retry_joining(now);
     }
 
     /// The latest state known so far; calls the members that are new in it.
@@ -132,6 +166,7 @@ impl Node {
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
         self.log = Some(ControlState::new(log).with_deleted(deleted));
+        self.share_log(now);
         self.events.push_back(NodeEvent::Joined { me, again: false });
         let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();
         for host in others {

@@ -15,7 +15,7 @@ use super::Node;
 use crate::config::{reason, refusal};
 use crate::event::NodeEvent;
 use crate::joining::Joining;
-use crate::standing::is_later_life;
+use crate::standing::{Standing, is_later_life};
 /// How often a host that lost its leader tries to reach it.
 pub(crate) const RETRY_LEADER: Duration = Duration::from_secs(1);
 
@@ -66,6 +66,7 @@ impl Node {
                 // Its log has us as lost.
                 self.rejoin(now);
             }
+            ConnectFailure::NoAnswer => self.ask_others_who_leads(now),
             ConnectFailure::Refused(r) if r.code != refusal::RECOVERING => {
                 self.note_refusal(r.text.clone());
             }
@@ -75,6 +76,22 @@ impl Node {
             _ => {}
         }
         RETRY_LEADER
+    }
+
+    /// The leader does not answer: another one may lead by now.
+    fn ask_others_who_leads(&mut self, now: Instant) {
+        let log = self.log.as_ref().filter(|log| log.snapshot().is_shared());
+        let voters = log.map(|log| log.snapshot().voters.clone()).unwrap_or_default();
+        let report = self.own_report();
+        for voter in voters {
+            if Some(voter) == self.me || Some(voter) == self.leader() || !self.is_up(voter) {
+                continue;
+            }
+            self.ensure_connection(now, voter);
+            if self.peers.up(voter).is_some() {
+                self.tell(now, voter, Message::Report(report.clone()));
+            }
+        }
     }
 
     /// Tells the owner, once, why the leader does not take us in.
@@ -88,8 +105,10 @@ impl Node {
 
     /// The leader's log has this host as lost: it becomes another one, and its tasks end then.
     pub(crate) fn rejoin(&mut self, now: Instant) {
-        let leader = self.log.as_ref().and_then(|l| l.table().get(l.leader())).cloned();
-        let Some(leader) = leader else { return };
+        let Some(log) = &self.log else { return };
+        let others = log.snapshot().others_that_may_lead();
+        let leader = log.table().get(log.leader()).into_iter().chain(others);
+        let Some(leader) = leader.filter(|h| Some(h.id) != self.me).next().cloned() else { return };
         let addr = self.addr_of(&leader);
         if let Some(joining) = &mut self.joining {
             joining.addr = addr;
@@ -98,7 +117,10 @@ impl Node {
         // What waited for it, or was under way, is not sent any more, whatever it answers.
         self.drop_contact(now, leader.id, reason::FENCED);
         self.standing.frozen = true;
-        self.joining = Some(Joining::again(now, addr, HostKey(leader.key)));
+        let others = self.log.iter().flat_map(|log| log.snapshot().others_that_may_lead());
+        let others = others.filter(|h| Some(h.id) != self.me && h.id != leader.id);
+        let others = others.map(|h| (self.addr_of(h), HostKey(h.key))).collect();
+        self.joining = Some(Joining { others, ..Joining::again(now, addr, HostKey(leader.key)) });
         self.retry_joining(now);
     }
 
@@ -127,16 +149,18 @@ impl Node {
             return;
         }
         self.standing.reported = up;
-        let registered: Vec<_> = self.local.members.registered().collect();
-        let report = Report { term, index, registered, snapshot };
+        let report = Report { snapshot, ..self.own_report() };
         self.tell(now, leader, Message::Report(report));
     }
 
-    /// The leader answers: we are who we were.
+    /// The leader answers: we are who we were. Or somebody says who leads by now.
     pub(crate) fn handle_resumed(&mut self, now: Instant, from: HostId, resumed: Resumed) {
-        if self.leader() != Some(from) || self.me == Some(from) {
+        let Some(before) = self.leader().filter(|_| self.me != Some(from)) else {
             self.malformed += 1;
             return;
+        };
+        if before != from {
+            return self.hear_who_leads(now, from, resumed);
         }
         self.standing.reported = None;
         if let Some(snapshot) = resumed.snapshot {
@@ -171,6 +195,66 @@ impl Node {
         self.tell_unreachable_again(now);
     }
 
+    /// One that does not lead, as far as this host knows, says who does. Those that may come to
+    /// lead are believed, where what they know is later; then it is the leader that is asked.
+    fn hear_who_leads(&mut self, now: Instant, from: HostId, resumed: Resumed) {
+        let Some(log) = &self.log else { return };
+        let snapshot = log.snapshot();
+        let Some(theirs) = resumed.snapshot else { return };
+        if !snapshot.voters.contains(&from) {
+            let place = theirs.place();
+            return if theirs.leader == from { self.doubt(now, from, place) } else { self.malformed += 1 };
+        }
+        if theirs.place() <= snapshot.place() || self.is_behind(&theirs).is_some() {
+            return;
+        }
+        let before = snapshot.leader;
+        self.adopt(now, from, theirs);
+        let leader = self.leader().filter(|leader| *leader != before);
+        if let Some(leader) = leader.filter(|leader| self.me != Some(*leader)) {
+            self.follow(now, leader);
+        }
+    }
+
+    /// A host says that it leads, and this one does not know that it may: those that may are asked.
+    pub(crate) fn doubt(&mut self, now: Instant, from: HostId, theirs: (u64, u64)) {
+        let Some(log) = &self.log else { return };
+        let voters = log.snapshot().voters.iter().copied();
+        let voters: Vec<HostId> =
+            voters.filter(|v| Some(*v) != self.me && self.is_up(*v)).collect();
+        let is_shared = log.snapshot().is_shared() && self.me != Some(from);
+        if !is_shared || theirs <= log.snapshot().place() {
+            self.malformed += u64::from(!is_shared);
+            return;
+        }
+        let report = self.own_report();
+        for voter in voters {
+            self.tell(now, voter, Message::Report(report.clone()));
+        }
+    }
+
+    /// Another host leads.
+    pub(crate) fn follow(&mut self, now: Instant, leader: HostId) {
+        self.join_addr = None;
+        self.joining = None;
+        self.standing = Standing { frozen: true, ..Standing::default() };
+        if self.peers.up(leader).is_some() {
+            self.tell_standing(now, None);
+        } else {
+            self.peers.try_at(now, leader, now);
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.snapshot().is_shared())
+    }
+
+    pub(crate) fn own_report(&self) -> Report {
+        let (term, index) = self.log.as_ref().map_or((0, 0), |log| log.snapshot().place());
+        let registered = self.local.members.registered().collect();
+        Report { term, index, registered, snapshot: None }
+    }
+
     /// Why a leader with this state cannot be followed, if it cannot: it is behind ours.
     fn is_behind(&self, theirs: &Snapshot) -> Option<&'static str> {
         let own = self.log.as_ref().map(|l| l.snapshot().place());
@@ -189,20 +273,32 @@ impl Node {
             self.malformed += u64::from(snapshot.place() < log.snapshot().place());
             return;
         }
-        let before = self.log.replace(ControlState::from_snapshot(snapshot));
-        let Some((before, after)) = before.zip(self.log.clone()) else { return };
-        self.set_lost_after(after.snapshot().lost_after_ms);
-        if after.leader() != from {
+        let key = |snapshot: &Snapshot, host| snapshot.table.get(host).map(|h| h.key);
+        let next = snapshot.leader;
+        let again = from != next && key(log.snapshot(), from) == key(&snapshot, next);
+        let led = self.me == Some(log.leader());
+        if again {
             // The same host in its next life: what was under way with the old one has been given
             // up with the connection to it.
-            self.peers.rename(from, after.leader());
+            self.peers.rename(from, next);
         }
+        if led {
+            self.lead.forget_judgements();
+        }
+        self.take_over(now, ControlState::from_snapshot(snapshot));
+    }
+
+    /// Has this state instead of its own: what differs has changed meanwhile.
+    pub(crate) fn take_over(&mut self, now: Instant, state: ControlState) {
+        let after = state.snapshot().clone();
+        let Some(before) = self.log.replace(state) else { return };
+        self.set_lost_after(after.lost_after_ms);
         let me = self.me;
         for old in before.table().iter().filter(|h| Some(h.id) != me) {
-            match after.table().get(old.id) {
+            match after.table.get(old.id) {
                 Some(new) if new.state == old.state => {}
                 Some(_) => self.changed(now, &Change::Lost(old.id)),
-                None if after.table().by_key(&old.key).is_some() => {
+                None if after.table.by_key(&old.key).is_some() => {
                     if old.state == HostState::Up {
                         self.changed(now, &Change::Lost(old.id));
                     }
@@ -210,7 +306,7 @@ impl Node {
                 None => self.changed(now, &Change::Left(old.id)),
             }
         }
-        for new in after.table().iter().filter(|h| Some(h.id) != me) {
+        for new in after.table.iter().filter(|h| Some(h.id) != me) {
             if before.table().get(new.id).is_none() {
                 self.changed(now, &Change::Added(new.clone()));
             }
@@ -225,9 +321,8 @@ impl Node {
             self.handle_report_in_recovery(now, from, report);
             return;
         }
-        let Some(log) = self.log.as_ref().filter(|l| self.me == Some(l.leader())) else {
-            self.malformed += 1;
-            return;
+        let Some(log) = self.log.as_ref().filter(|_| self.leads()) else {
+            return self.say_who_else(now, from, &report);
         };
         let other = (report.term, report.index) != log.snapshot().place();
         let snapshot = other.then(|| log.snapshot().clone());
@@ -236,9 +331,22 @@ impl Node {
                 self.registry_task_over(now, from, task);
             }
         }
+        self.voting.untold.remove(&from);
         self.lead.suspects.clear(from);
         self.forget_unreachable(from);
         self.tell(now, from, Message::Resumed(Resumed { snapshot }));
+    }
+
+    /// A host says what it knows to one that does not lead: it hears who does, if that is news.
+    fn say_who_else(&mut self, now: Instant, from: HostId, report: &Report) {
+        let Some(log) = self.log.as_ref().filter(|_| self.voting.voter.is_some()) else {
+            self.malformed += 1;
+            return;
+        };
+        if !self.standing.frozen && log.snapshot().place() > (report.term, report.index) {
+            let snapshot = Some(log.snapshot().clone());
+            self.tell(now, from, Message::Resumed(Resumed { snapshot }));
+        }
     }
 
     // Both.
@@ -256,6 +364,14 @@ impl Node {
             self.join_addr = self.remote_of(id).or(self.join_addr);
             self.standing.reported = None;
             self.tell_standing(now, theirs);
+        }
+        if self.is_shared() && self.standing.frozen && self.leader() != Some(host) {
+            let report = self.own_report();
+            self.tell(now, host, Message::Report(report));
+        }
+        if self.voting.voter.is_some() && self.leads() {
+            self.say_who_leads(now, host);
+            self.keep_again(now, host);
         }
         self.tell_reached(now, host);
     }

@@ -84,7 +84,7 @@ impl Node {
 
     /// Whether the leader is in contact with nobody, though there are others.
     pub(crate) fn is_alone(&self, now: Instant) -> bool {
-        let Some(me) = self.me.filter(|me| Some(*me) == self.leader()) else { return false };
+        let Some(me) = self.me.filter(|_| self.leads()) else { return false };
         let others = self.others(now, me, Instant::ZERO);
         others.all > 0 && others.silent == others.all
     }
@@ -125,8 +125,14 @@ impl Node {
 
     /// The leader declares a host lost.
     pub(crate) fn lose(&mut self, now: Instant, host: HostId) {
-        self.lead.suspects.clear(host);
-        self.drop_contact(now, host, reason::FENCED);
+        if self.voting.voter.is_none() {
+            self.lead.suspects.clear(host);
+            self.drop_contact(now, host, reason::FENCED);
+        } else if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
+            // Nothing of it ends before the log says so; it may be asked for again.
+            suspect.until = now + self.config.proto.liveness.lost_after * RETURN;
+            suspect.latest = suspect.latest.max(suspect.until);
+        }
         let up = |log: &towpath_vm::control::ControlState| {
             log.table().get(host).is_some_and(|h| h.state == HostState::Up)
         };

@@ -54,13 +54,15 @@ impl Node {
     /// Whether something depends on `host`, to which `id` leads.
     fn depends_on(&self, host: HostId, id: AssociationId) -> bool {
         let Some(log) = &self.log else { return true };
-        let news = if self.me == Some(log.leader()) {
+        let news = if self.leads() {
             self.waits() || !self.watch.others.is_empty()
         } else {
             host == log.leader() && self.waits()
         };
         let channels = || self.endpoint.association(id).map_or(0, Association::channels);
+        let votes = || self.voting.voter.as_ref().is_some_and(|voter| voter.has(host));
         news || self.watch.asking_until.is_some()
+            || votes()
             || channels() > Purpose::ALL.len()
             || self.requests.any_on(host)
             || self.local.ties.any_on(host)

@@ -56,7 +56,7 @@ impl Node {
         let up = |host: HostId| {
             let entry = self.log.as_ref().and_then(|l| l.table().get(host));
             entry.is_some_and(|h| h.state == HostState::Up)
-                && !(self.standing.frozen && self.leader() == Some(host))
+                && !self.is_out_of_reach(host)
         };
         let receivers: Vec<_> =
             placed.receivers.into_iter().skip_while(|(task, ..)| !up(task.host())).collect();

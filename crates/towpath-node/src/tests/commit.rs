@@ -48,7 +48,7 @@ impl Late {
     /// Takes the place of a leader's log.
     fn of(net: &mut Net) -> Self {
         let late = Self::default();
-        net.node(0).lead.proposals.log = Box::new(late.clone());
+        net.node(0).lead.alone = Box::new(late.clone());
         late
     }
 

@@ -85,6 +85,8 @@ pub(super) fn config(index: usize, name: &str) -> NodeConfig {
         slots: 2,
         unix_us_at_zero: EPOCH_S * 1_000_000,
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     }
 }
@@ -133,12 +135,17 @@ impl Net {
 
     /// What a token of the founder says, good for so long.
     pub(super) fn target(&mut self, ttl_s: u64) -> JoinTarget {
+        self.target_of(0, ttl_s)
+    }
+
+    /// The same of whoever leads.
+    pub(super) fn target_of(&mut self, host: usize, ttl_s: u64) -> JoinTarget {
         let now = self.now;
         let nonce = [self.seats.len() as u8; 16];
-        let founder = self.node(0);
-        let key = founder.endpoint().public_key();
-        let invitation = founder.invite(now, ttl_s, nonce).expect("it holds the VM key");
-        JoinTarget { addr: addr(0), key, invitation }
+        let leader = self.node(host);
+        let key = leader.endpoint().public_key();
+        let invitation = leader.invite(now, ttl_s, nonce).expect("it holds the VM key");
+        JoinTarget { addr: addr(host), key, invitation }
     }
 
     /// A host that joins by a token of the founder's.

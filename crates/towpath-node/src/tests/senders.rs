@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
-    ChannelAsk, ChannelWithdrawn, Credit, Entries, Exited, Halt, Input, Kill, List, MessageError,
-    Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
+    ChannelAsk, ChannelWithdrawn, Consensus, Credit, Entries, Exited, Halt, Input, Keep, Kill, List,
+    MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
     StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
@@ -47,8 +47,10 @@ const fn who(message: &Message) -> Who {
         Message::Welcome(_)
         | Message::ChannelAsk(_)
         | Message::ChannelAnswer(_)
-        | Message::ChannelWithdrawn(_) => Who::Nobody,
-        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => {
+        | Message::ChannelWithdrawn(_)
+        // Where one host keeps the log: `super::voting` has the others.
+        | Message::Consensus(_) => Who::Nobody,
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) | Message::Keep(_) => {
             Who::Leader
         }
         // Of requests of ours, which run on one host.
@@ -213,6 +215,8 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         }),
         Message::ChannelAnswer(ChannelAnswer { channel: 70, outcome: Ok(()) }),
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
+        Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
+        Message::Consensus(Consensus { bytes: Vec::new() }),
     ]
 }
 
@@ -248,10 +252,11 @@ fn traces(s: &mut Stage, from: HostId) -> String {
     let queued: Vec<Vec<Message>> = hosts.into_iter().map(queued).collect();
     let strays = core::mem::take(&mut node.requests.strays);
     let traces = format!(
-        "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{queued:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         node.local,
         node.jobs,
         node.lead,
+        node.voting,
         node.data,
         node.watch,
         node.requests,
@@ -314,7 +319,9 @@ fn check(me: usize, prepare: impl Fn(&mut Stage, &Message)) {
 /// Whether a host that leads, or one that does not, has anything to do with a kind.
 const fn concerns(me: usize, message: &Message) -> bool {
     match message {
-        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) => me != LEADER,
+        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) | Message::Keep(_) => {
+            me != LEADER
+        }
         Message::Asked(_)
         | Message::TaskOver(_)
         | Message::Report(_)

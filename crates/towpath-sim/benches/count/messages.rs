@@ -56,6 +56,8 @@ fn config(index: usize) -> NodeConfig {
         slots: 2,
         unix_us_at_zero: EPOCH_S * 1_000_000,
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     }
 }

@@ -65,6 +65,8 @@ impl Bench {
             slots: 2,
             unix_us_at_zero: 1_000_000,
             paced: false,
+            voters: 1,
+            keeps_table: false,
             proto: Config::default(),
         };
         let crypto = Box::new(StandIn::new(Rng::new(1, 1)));

@@ -1,0 +1,264 @@
+//! Hosts that keep the log with the leader: how they hear from each other, who takes the lead when
+//! it is gone, and whom the others believe.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use towpath_proto::Rng;
+use towpath_vm::consensus;
+use towpath_vm::control::{Command, ControlState};
+use towpath_vm::message::{Consensus, Entries, Keep, Resumed};
+use towpath_vm::{Change, Entry, HostState, Message};
+use towpath_wire::{HostId, Instant};
+use zeroize::Zeroizing;
+
+use super::Node;
+use super::restore::RETURN_FOR;
+use super::suspects::RETURN;
+use crate::event::NodeEvent;
+use crate::standing::Standing;
+use crate::voting::{LogName, Step, Voter};
+
+/// How often a host that has not said what it knows is told who leads, in ticks.
+const TELL_EVERY: u32 = 20;
+
+impl Node {
+    /// Whether this host leads, and can have something decided.
+    pub(crate) fn leads(&self) -> bool {
+        self.me.is_some()
+            && self.me == self.leader()
+            && self.voting.voter.as_ref().is_none_or(|voter| voter.leads())
+    }
+
+    /// Hosts that keep the log: those that vote, and those that are only sent it. Nobody where one
+    /// host leads for good.
+    pub fn voters(&self) -> (Vec<HostId>, Vec<HostId>) {
+        let members = self.voting.voter.as_ref().map(|voter| voter.members()).unwrap_or_default();
+        (members.0.into_iter().collect(), members.1.into_iter().collect())
+    }
+
+    /// The owner has on its disk what [`Node::saved`] gave as of this entry.
+    pub fn kept(&mut self, index: u64) {
+        self.voting.kept = self.voting.kept.max(index);
+    }
+
+    pub(crate) fn next_vote(&self) -> Option<Instant> {
+        let voter = self.voting.voter.as_ref()?;
+        (!voter.is_alone() || self.wants_voters()).then_some(voter.next_tick)
+    }
+
+    /// Whether there are others that might keep the log.
+    fn wants_voters(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.table().up().count() > 1)
+    }
+
+    /// Others keep the log with this founder, once there are any.
+    pub(crate) fn share_log(&mut self, now: Instant) {
+        let rng = self.draws();
+        if self.config.voters > 1
+            && let (Some(me), Some(state)) = (self.me, &self.log)
+        {
+            let voter = Voter::found(now, me, self.config.voters, state, rng);
+            self.voting.voter = Some(Box::new(voter));
+        }
+    }
+
+    fn draws(&mut self) -> Rng {
+        Rng::new(self.voting.rng.u64(), self.voting.rng.u64())
+    }
+
+    /// Carries on with the log, as far as this host keeps it. True if anything was said.
+    pub(crate) fn settle_voting(&mut self, now: Instant) -> bool {
+        let Some(voter) = &mut self.voting.voter else { return false };
+        let ticks = voter.next_tick <= now;
+        if ticks {
+            voter.tick(now);
+        }
+        let (taken, is_out) = (voter.taken(), voter.is_out());
+        if let Some(state) = taken {
+            self.take_lead(now, state);
+        }
+        self.give_up_lead();
+        if ticks && self.leads() {
+            self.settle_voters(now);
+            self.tell_who_leads(now);
+        }
+        let said = self.say_votes(now);
+        if is_out {
+            self.voting.voter = None;
+            if !self.config.keeps_table {
+                self.voting.vm_key = None;
+            }
+        }
+        if ticks {
+            self.reach_voters(now);
+        }
+        said
+    }
+
+    /// Tells the other voters what there is to tell. What cannot be said now is not kept: it is
+    /// said again, or is no longer true.
+    fn say_votes(&mut self, now: Instant) -> bool {
+        let Some(voter) = &mut self.voting.voter else { return false };
+        let messages = voter.outgoing();
+        let any = !messages.is_empty();
+        for (host, bytes) in messages {
+            if self.peers.up(host).is_some() && self.peers.has_room(host) {
+                self.tell(now, host, Message::Consensus(Consensus { bytes }));
+            } else if self.is_up(host) && !self.lead.suspects.has(host) {
+                self.ensure_connection(now, host);
+            }
+        }
+        any
+    }
+
+    /// Those that keep the log have a connection to each other before they need it.
+    fn reach_voters(&mut self, now: Instant) {
+        let (Some(me), Some(voter)) = (self.me, &self.voting.voter) else { return };
+        let (voters, learners) = voter.members();
+        for host in voters.into_iter().chain(learners).filter(|host| *host != me) {
+            if self.is_up(host) && !self.lead.suspects.has(host) {
+                self.ensure_connection(now, host);
+            }
+        }
+    }
+
+    /// Another one that keeps the log says something.
+    pub(crate) fn handle_consensus(&mut self, from: HostId, said: &Consensus) {
+        let Some(log) = &self.log else { return };
+        let Some(voter) = &mut self.voting.voter else { return };
+        let known = log.leader() == from
+            || log.snapshot().voters.contains(&from)
+            || voter.has(from);
+        match consensus::Message::decode(&said.bytes) {
+            Ok(Some(message)) if known && Voter::is_from(&message, from) => voter.step(message),
+            Ok(None) => {}
+            _ => self.malformed += 1,
+        }
+    }
+
+    /// The leader asks this host to keep the log with it.
+    pub(crate) fn handle_keep(&mut self, now: Instant, from: HostId, keep: Keep) {
+        let Keep { generation, replica, vm_key, voters } = keep;
+        let name = LogName { generation, replica };
+        if self.leader() != Some(from) || self.me == Some(from) || !name.is_of(self.me) {
+            self.malformed += 1;
+            return;
+        }
+        if self.voting.voter.as_ref().is_some_and(|voter| voter.name() == name) {
+            return;
+        }
+        self.voting.vm_key = Some(Zeroizing::new(vm_key));
+        let rng = self.draws();
+        self.voting.voter = Some(Box::new(Voter::newcomer(now, name, voters, rng)));
+    }
+
+    fn ask_to_keep(&mut self, now: Instant, host: HostId, name: LogName) {
+        let (Some(vm_key), Some(voter)) = (&self.voting.vm_key, &self.voting.voter) else { return };
+        let LogName { generation, replica } = name;
+        let keep = Keep { generation, replica, vm_key: **vm_key, voters: voter.wanted };
+        self.tell(now, host, Message::Keep(keep));
+    }
+
+    /// The leader sees to it that as many vote as are to.
+    fn settle_voters(&mut self, now: Instant) {
+        let (Some(log), Some(voter)) = (&self.log, &self.voting.voter) else { return };
+        let peers = &self.peers;
+        let Some(step) = voter.next_step(log.snapshot(), |host| peers.up(host).is_some()) else {
+            return;
+        };
+        match &step {
+            Step::Name(hosts) => {
+                let hosts = hosts.iter().copied().collect();
+                return self.propose(now, Command::Voters(hosts));
+            }
+            // A founder that ends now has to know that others may have come to lead.
+            Step::Promote(_) if self.config.keeps_table && self.voting.kept < log.snapshot().index => {
+                return;
+            }
+            Step::Learn(host) => {
+                let name = voter.name_for(*host);
+                self.ask_to_keep(now, *host, name);
+            }
+            _ => {}
+        }
+        if let Some(voter) = &mut self.voting.voter {
+            voter.change(&step);
+        }
+    }
+
+    /// This host is elected, and the log says so: what it holds is what there is.
+    fn take_lead(&mut self, now: Instant, state: ControlState) {
+        let before = self.leader();
+        self.lead.forget_judgements();
+        self.joining = None;
+        self.standing = Standing::default();
+        self.take_over(now, state);
+        let (Some(me), Some(log)) = (self.me, &self.log) else { return };
+        let (term, index) = log.snapshot().place();
+        let others = log.table().up().map(|h| h.id).filter(|h| *h != me);
+        let others: Vec<HostId> = others.collect();
+        let over = log.registered_of(me).into_iter();
+        let over: Vec<_> = over.filter(|task| self.local.members.get(*task).is_none()).collect();
+        self.voting.untold = others.iter().copied().collect();
+        self.events.push_back(NodeEvent::LeaderBack(me));
+        for task in over {
+            self.propose(now, Command::TaskOver(task));
+        }
+        for host in others {
+            if self.peers.up(host).is_some() {
+                let entries = [Entry { term, index, change: Change::Leads(me) }].into();
+                self.tell(now, host, Message::Entries(Entries { entries }));
+                self.keep_again(now, host);
+            } else if before == Some(host) {
+                // This host was in contact with it, and found that out itself.
+                self.await_return(now, host, self.lost_after() * RETURN);
+            } else {
+                self.await_return(now, host, RETURN_FOR.max(self.lost_after() * 2));
+            }
+        }
+    }
+
+    /// A host that keeps the log, and may not have heard that it is to, is asked again.
+    pub(crate) fn keep_again(&mut self, now: Instant, host: HostId) {
+        let name = self.voting.voter.as_ref().filter(|v| v.leads()).and_then(|v| v.name_of(host));
+        if let Some(name) = name {
+            self.ask_to_keep(now, host, name);
+        }
+    }
+
+    /// Hosts that have not said what they know are told again who leads.
+    fn tell_who_leads(&mut self, now: Instant) {
+        self.voting.ticks = (self.voting.ticks + 1) % TELL_EVERY;
+        if self.voting.ticks != 0 {
+            return;
+        }
+        let untold: Vec<HostId> = self.voting.untold.iter().copied().collect();
+        for host in untold {
+            self.say_who_leads(now, host);
+        }
+    }
+
+    /// Tells a host, to which a connection stands, who leads.
+    pub(crate) fn say_who_leads(&mut self, now: Instant, host: HostId) {
+        let up = |h: &towpath_vm::Host| h.state == HostState::Up;
+        let Some(log) = &self.log else { return };
+        if !log.table().get(host).is_some_and(up) {
+            self.voting.untold.remove(&host);
+        } else if self.peers.up(host).is_some() {
+            let snapshot = Some(log.snapshot().clone());
+            self.tell(now, host, Message::Resumed(Resumed { snapshot }));
+        }
+    }
+
+    /// This host led, and others may have elected another one meanwhile: it decides nothing.
+    fn give_up_lead(&mut self) {
+        let Some(me) = self.me.filter(|me| self.leader() == Some(*me)) else { return };
+        if self.voting.voter.is_none() || self.leads() || core::mem::replace(&mut self.standing.frozen, true) {
+            return;
+        }
+        self.lead.forget_judgements();
+        self.events.push_back(NodeEvent::LeaderLost(me));
+        self.tell_host_watches(&Err((me, true)));
+    }
+}

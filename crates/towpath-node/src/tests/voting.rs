@@ -1,0 +1,256 @@
+//! Several hosts that keep the log, and what becomes of a virtual machine whose leader is gone.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use towpath_proto::Rng;
+use towpath_vm::HostState;
+use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon};
+use towpath_wire::HostId;
+
+use super::net::{Net, VM_KEY, addr, config, program};
+use super::standin::StandIn;
+use crate::{Node, NodeConfig, NodeEvent};
+
+fn sharing(index: usize) -> NodeConfig {
+    NodeConfig { voters: 3, ..config(index, &alloc::format!("h{index}")) }
+}
+
+/// A virtual machine of so many hosts whose log three keep.
+fn net(hosts: usize) -> Net {
+    let mut net = Net::founded(sharing(0));
+    for index in 1..hosts {
+        net.add(sharing(index));
+        net.run(100);
+    }
+    net.run(1000);
+    for index in 0..hosts {
+        net.events(index);
+    }
+    net
+}
+
+fn leaders(net: &Net) -> Vec<usize> {
+    let leads = |host: &usize| net.seats[*host].node.as_ref().is_some_and(Node::leads);
+    (0..net.seats.len()).filter(leads).collect()
+}
+
+/// The one that leads, whom all that live follow.
+fn leader(net: &mut Net) -> usize {
+    let leaders = leaders(net);
+    let [leader] = leaders[..] else { panic!("{leaders:?} lead") };
+    let id = net.id(leader);
+    for host in 0..net.seats.len() {
+        if let Some(node) = &net.seats[host].node {
+            assert_eq!((node.leader(), node.is_frozen()), (Some(id), false), "host {host}");
+            assert_eq!(node.malformed(), 0, "host {host}");
+        }
+    }
+    leader
+}
+
+fn state(net: &mut Net, seen_by: usize, host: HostId) -> Option<HostState> {
+    let node = net.node(seen_by);
+    node.hosts().find(|h| h.id == host).map(|h| h.state)
+}
+
+fn join(net: &mut Net, host: usize, task: towpath_wire::TaskId, group: &str) -> Answer {
+    net.ask(host, task, Question::Registry(RegistryOp::Join(group.into()))).expect("it joins")
+}
+
+#[test]
+fn as_many_keep_the_log_as_there_are_hosts_for() {
+    for (hosts, voters, learners) in [(1, 1, 0), (2, 1, 1), (3, 3, 0), (5, 3, 0)] {
+        let mut net = net(hosts);
+        let (voting, learning) = net.node(0).voters();
+        assert_eq!((voting.len(), learning.len()), (voters, learners), "{hosts} hosts");
+        let named = net.node(hosts - 1).log.as_ref().expect("a log").snapshot().voters.clone();
+        assert_eq!(named, voting, "all know them");
+        assert_eq!(leader(&mut net), 0);
+    }
+}
+
+#[test]
+fn another_one_leads_when_the_leader_is_gone_and_what_runs_elsewhere_does_not_notice() {
+    let mut net = net(4);
+    let (two, three) = (net.enrol(2), net.enrol(3));
+    join(&mut net, 2, two, "g");
+    join(&mut net, 3, three, "g");
+    let founder = net.id(0);
+    net.crash(0);
+    net.run(6000);
+    let leader = leader(&mut net);
+    assert!(leader > 0);
+    // The group is there, with who was in it; a new one comes in behind them.
+    let size = net.ask(2, two, Question::Registry(RegistryOp::Members("g".into())));
+    let Ok(Answer::Registry(RegistryAnswer::Members { members, .. })) = size else { panic!("{size:?}") };
+    assert_eq!(members, [Some(two), Some(three)]);
+    net.run(10_000);
+    assert_eq!(state(&mut net, 3, founder), Some(HostState::Lost));
+    for host in 1..4 {
+        let lost = |e: &&NodeEvent| matches!(e, NodeEvent::HostLost(id) if *id != founder);
+        assert_eq!(net.events(host).iter().find(lost), None, "nobody else is lost");
+    }
+    // Who is lost is replaced: all three that are left keep the log.
+    let (voters, learners) = net.node(leader).voters();
+    assert_eq!((voters.len(), learners.len()), (3, 0), "{voters:?}");
+    // A host joins, and a task starts there.
+    let target = net.target_of(leader, 60);
+    net.add_by(sharing(4), target);
+    net.run(1000);
+    let new = net.id(4);
+    let request = net.spawn(3, new, program(&[]));
+    net.run(100);
+    net.started(4);
+    net.run(100);
+    assert!(!net.news(3, request).is_empty());
+}
+
+#[test]
+fn a_leader_that_was_cut_off_decides_nothing_and_follows_when_it_is_back() {
+    let mut net = net(4);
+    let task = net.enrol(0);
+    for other in 1..4 {
+        net.cut(0, other);
+    }
+    net.run(3000);
+    assert!(net.node(0).is_frozen(), "it can have nothing decided");
+    let asked = net.ask(0, task, Question::Registry(RegistryOp::Join("g".into())));
+    assert!(matches!(asked, Err(Fault::Frozen(None))), "{asked:?}");
+    let [leader] = leaders(&net)[..] else { panic!("one leads") };
+    assert!(leader > 0 && net.node(0).hosts().all(|h| h.state == HostState::Up));
+    net.mend();
+    net.run(8000);
+    assert_eq!(self::leader(&mut net), leader);
+    join(&mut net, 0, task, "g");
+}
+
+#[test]
+fn a_leader_that_was_away_for_long_comes_back_as_another_host() {
+    let mut net = net(4);
+    let task = net.enrol(0);
+    let before = net.id(0);
+    for other in 1..4 {
+        net.cut(0, other);
+    }
+    net.run(30_000);
+    net.mend();
+    net.run(10_000);
+    let leader = leader(&mut net);
+    assert!(leader > 0);
+    assert_ne!(net.id(0), before, "it was lost");
+    assert!(net.told(0, task).iter().any(|t| matches!(t, towpath_vm::talk::ToTask::End(_))));
+    let now_is = net.id(0);
+    assert_eq!(state(&mut net, leader, now_is), Some(HostState::Up));
+}
+
+#[test]
+fn a_founder_that_starts_again_joins_whoever_leads() {
+    for pause in [50, 700, 3000, 20_000] {
+        let mut net = net(4);
+        let saved = net.node(0).saved().expect("it leads");
+        assert!(saved.is_shared());
+        let before = net.id(0);
+        net.crash(0);
+        net.run(pause);
+        let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
+        let now = net.now;
+        let node = Node::found_again(now, sharing(0), crypto, rng, VM_KEY, saved);
+        net.seats[0].node = Some(node.expect("it is its own"));
+        net.run(8000);
+        let leader = leader(&mut net);
+        assert!(leader > 0, "after {pause} ms");
+        assert_ne!(net.id(0), before, "it has nothing of what it was");
+        net.run(3000);
+        let (voters, _) = net.node(leader).voters();
+        assert_eq!(voters.len(), 3, "{voters:?}");
+        let up = net.node(leader).hosts().filter(|h| h.state == HostState::Up).count();
+        assert_eq!(up, 4);
+    }
+}
+
+#[test]
+fn one_after_the_other_may_go_as_long_as_most_of_those_that_vote_live() {
+    let mut net = net(6);
+    for gone in 0..3 {
+        let leader = leader(&mut net);
+        net.crash(leader);
+        net.run(30_000);
+        let leader = self::leader(&mut net);
+        let (voters, _) = net.node(leader).voters();
+        let living = (0..6).filter(|h| net.seats[*h].node.is_some()).map(|h| net.id(h));
+        let living: Vec<HostId> = living.collect();
+        assert_eq!(voters.len(), 3);
+        assert!(voters.iter().all(|v| living.contains(v)), "after {gone}: {voters:?}");
+    }
+}
+
+#[test]
+fn a_host_that_did_not_hear_who_votes_asks_those_it_knows() {
+    let mut net = Net::founded(sharing(0));
+    for index in 1..3 {
+        net.add(sharing(index));
+        net.run(100);
+    }
+    net.run(1000);
+    // The last one knows neither that another one votes now, nor that one of them has come.
+    net.add(sharing(3));
+    net.run(1000);
+    let stale = net.node(3).log.clone();
+    net.crash(1);
+    net.run(20_000);
+    let (voters, _) = net.node(0).voters();
+    assert!(voters.contains(&net.id(3)), "{voters:?}");
+    net.add(sharing(4));
+    net.run(1000);
+    let known = net.node(4).log.as_ref().expect("a log").snapshot().voters.clone();
+    assert_eq!(known.len(), 3);
+    drop(stale);
+    // It believes that only the founder and the second may lead.
+    let second = net.id(2);
+    let founder = net.id(0);
+    let behind = &mut net.node(4).log;
+    let mut snapshot = behind.as_ref().expect("a log").snapshot().clone();
+    snapshot.voters = [founder, second].into();
+    *behind = Some(towpath_vm::control::ControlState::from_snapshot(snapshot));
+    net.crash(0);
+    net.run(20_000);
+    leader(&mut net);
+}
+
+#[test]
+fn whoever_vote_are_believed_and_nobody_else() {
+    let mut net = net(5);
+    let liar = net.id(4);
+    let (term, index) = net.node(3).log.as_ref().expect("a log").snapshot().place();
+    let change = towpath_vm::Change::Leads(liar);
+    let entries = [towpath_vm::Entry { term: term + 1, index: index + 1, change }].into();
+    let says = towpath_vm::Message::Entries(towpath_vm::message::Entries { entries });
+    net.call(4, |node, now, memory| {
+        let to = node.hosts().map(|h| h.id).find(|h| h.slot() == 4).expect("a host");
+        node.tell(now, to, says);
+        node.pump(now, memory);
+    });
+    net.run(2000);
+    let founder = net.id(0);
+    assert_eq!(net.node(3).leader(), Some(founder));
+    assert_eq!(net.node(3).log_index(), index);
+}
+
+#[test]
+fn what_a_task_asked_of_a_leader_that_is_gone_has_one_answer() {
+    let mut net = net(4);
+    let task = net.enrol(3);
+    join(&mut net, 3, task, "g");
+    let barrier = RegistryOp::Barrier { group: "g".into(), count: 2 };
+    let question = Question::Registry(barrier);
+    net.says(3, task, ToDaemon::Ask { number: 1000, question });
+    net.run(50);
+    net.crash(0);
+    net.run(20_000);
+    let answers = net.told(3, task).into_iter();
+    let answers: Vec<_> =
+        answers.filter(|t| matches!(t, towpath_vm::talk::ToTask::Answer { .. })).collect();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    let _ = addr(0);
+}

@@ -1,0 +1,506 @@
+//! One of those that keep the log together: what it is asked, and whom it takes in.
+//!
+//! ```text
+//!  the leader's proposals ──▶ Voter ──▶ Replica ──▶ messages to the other voters
+//!                               ▲          │ decided
+//!                               └── ControlState of its own: everything, as of the last entry
+//! ```
+//! A replica is a host in one of its lives, and keeps nothing on a disk: a daemon that ends comes
+//! back as another host. So a majority of voters has to live through, and what a write promises
+//! holds as soon as it is handed out. Entries are commands. Only the host that leads proposes any,
+//! so a proposal is known again by its term and index, and sessions are not needed.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use towpath_proto::Rng;
+use towpath_vm::consensus::{
+    self, Body, Change, Config, Decided, Identity, Members, Proposal, Replica, ReplicaId,
+    ReplicatedLog, RoleName, Stored,
+};
+use towpath_vm::control::{Command, Commits, ControlState, Outcome, Ticket};
+use towpath_vm::{HostState, Snapshot};
+use towpath_wire::id::TASK_MAX;
+use towpath_wire::{HostId, Instant};
+use zeroize::Zeroizing;
+
+/// How long a tick of the replica is: its settings count in these.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+/// Bytes of entries after which the state takes their place.
+const COMPACT_AFTER: usize = 1 << 20;
+/// Most that may vote, as an owner may choose.
+pub const VOTERS: [u8; 3] = [1, 3, 5];
+
+/// A replica is a host, and which of those that this host has been: it may be taken in again after
+/// it was removed, with nothing of what it had.
+const fn replica_of(host: HostId, which: u64) -> ReplicaId {
+    ReplicaId(host.to_raw() | which & TASK_MAX as u64)
+}
+
+fn host_of(id: ReplicaId) -> Option<HostId> {
+    HostId::try_from(id.0 & !u64::from(TASK_MAX)).ok()
+}
+
+fn hosts_of(ids: &BTreeSet<ReplicaId>) -> BTreeSet<HostId> {
+    ids.iter().filter_map(|id| host_of(*id)).collect()
+}
+
+/// What a host has to do with keeping the log.
+pub(crate) struct Voting {
+    /// Of the virtual machine: whoever may come to lead holds it.
+    pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
+    /// `None`: the leader asks nobody, and nobody else comes to lead.
+    pub(crate) voter: Option<Box<Voter>>,
+    pub(crate) rng: Rng,
+    /// The entry as of which the owner has the table on its disk.
+    pub(crate) kept: u64,
+    /// Hosts that have not said what they know since this host leads.
+    pub(crate) untold: BTreeSet<HostId>,
+    pub(crate) ticks: u32,
+}
+
+impl fmt::Debug for Voting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vm_key, voter, kept, untold, .. } = self;
+        let holds = vm_key.is_some();
+        write!(f, "Voting {{ holds the key: {holds}, kept: {kept}, untold: {untold:?}, {voter:?} }}")
+    }
+}
+
+impl Voting {
+    pub(crate) fn new(rng: Rng) -> Self {
+        let (vm_key, voter, untold) = (None, None, BTreeSet::new());
+        Self { vm_key, voter, rng, kept: 0, untold, ticks: 0 }
+    }
+
+    /// The log that several keep, if they do.
+    pub(crate) fn log(&mut self) -> Option<&mut dyn Commits> {
+        self.voter.as_deref_mut().map(|voter| voter as &mut dyn Commits)
+    }
+}
+
+/// A life of the log, and one that keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogName {
+    pub(crate) generation: u64,
+    pub(crate) replica: u64,
+}
+
+impl LogName {
+    /// Whether a host in its present life is meant.
+    pub(crate) fn is_of(&self, host: Option<HostId>) -> bool {
+        host.is_some() && host_of(ReplicaId(self.replica)) == host
+    }
+}
+
+/// One of those that keep the log. Invariants: `state` has the effect of every entry that the
+/// replica gave out; `under_way` has what this host proposed in the term that it leads in, and
+/// nothing once it leads no longer.
+#[derive(Debug)]
+pub(crate) struct Voter {
+    replica: Replica,
+    state: ControlState,
+    /// How many are to vote at most.
+    pub(crate) wanted: u8,
+    /// By index: the term, and who waits.
+    under_way: BTreeMap<u64, (u64, Ticket)>,
+    last_ticket: u64,
+    outcomes: VecDeque<Outcome>,
+    /// The last term that it asked to lead in.
+    asked: u64,
+    /// The term that it leads in, as the state has it.
+    leads_in: Option<u64>,
+    /// The state as of the entry by which it has come to lead, until that is looked at.
+    taken: Option<ControlState>,
+    outgoing: Vec<(HostId, Vec<u8>)>,
+    /// It has taken part.
+    was_in: bool,
+    pub(crate) next_tick: Instant,
+    rng: Rng,
+}
+
+impl Voter {
+    fn new(now: Instant, log: LogName, wanted: u8, stored: Stored, mut rng: Rng) -> Self {
+        let LogName { generation, replica } = log;
+        let me = Identity { generation, id: ReplicaId(replica), boot: 1, life: rng.u64() };
+        // Replaced by the first snapshot, or by what it is founded with.
+        let nothing = Snapshot {
+            term: 0,
+            index: 0,
+            leader: HostId::new(1, 0).expect("slot 1 is a slot"),
+            lost_after_ms: 0,
+            voters: Vec::new(),
+            table: <_>::default(),
+        };
+        let mut voter = Self {
+            replica: Replica::new(Config::default(), me, stored),
+            state: ControlState::from_snapshot(nothing),
+            wanted,
+            under_way: BTreeMap::new(),
+            last_ticket: 0,
+            outcomes: VecDeque::new(),
+            asked: 0,
+            leads_in: None,
+            taken: None,
+            outgoing: Vec::new(),
+            was_in: false,
+            next_tick: now + TICK,
+            rng,
+        };
+        voter.turn();
+        voter
+    }
+
+    /// The first one: it votes alone, and leads.
+    pub(crate) fn found(
+        now: Instant,
+        me: HostId,
+        wanted: u8,
+        state: &ControlState,
+        mut rng: Rng,
+    ) -> Self {
+        let me = replica_of(me, 0);
+        let stored = Stored::found(Members::of([me]), state.encode());
+        let log = LogName { generation: rng.u64(), replica: me.0 };
+        let mut voter = Self::new(now, log, wanted, stored, rng);
+        for _ in 0..=2 * Config::default().election_ticks {
+            if voter.replica.role() == RoleName::Leader {
+                break;
+            }
+            let draw = voter.rng.u64();
+            voter.replica.tick(draw);
+            voter.turn();
+        }
+        // The state that it is founded with says already who leads.
+        voter.asked = voter.replica.term();
+        voter.leads_in = Some(voter.replica.term());
+        voter
+    }
+
+    /// One that the leader has asked to keep the log: it has nothing yet.
+    pub(crate) fn newcomer(now: Instant, log: LogName, wanted: u8, rng: Rng) -> Self {
+        Self::new(now, log, wanted, Stored::empty(), rng)
+    }
+
+    /// Which life of the log this is, and who this is in it.
+    pub(crate) const fn name(&self) -> LogName {
+        let Identity { generation, id, .. } = self.replica.identity();
+        LogName { generation, replica: id.0 }
+    }
+
+    /// The same for another host, if it takes part.
+    pub(crate) fn name_of(&self, host: HostId) -> Option<LogName> {
+        let id = self.member(host)?;
+        Some(LogName { replica: id.0, ..self.name() })
+    }
+
+    /// The same for a host that is to take part: another one than it ever was.
+    pub(crate) fn name_for(&self, host: HostId) -> LogName {
+        LogName { replica: replica_of(host, self.replica.last_index()).0, ..self.name() }
+    }
+
+    fn member(&self, host: HostId) -> Option<ReplicaId> {
+        self.replica.members().all().into_iter().find(|id| host_of(*id) == Some(host))
+    }
+
+    /// Whether this host leads: the log has elected it, and the state says so.
+    pub(crate) fn leads(&self) -> bool {
+        self.replica.role() == RoleName::Leader && self.leads_in == Some(self.replica.term())
+    }
+
+    /// Whether nobody else takes part.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.replica.members().all().len() <= 1
+    }
+
+    /// Whether a host takes part, as far as is known here.
+    pub(crate) fn has(&self, host: HostId) -> bool {
+        self.member(host).is_some()
+    }
+
+    /// Whether this host took part, and does no longer.
+    pub(crate) fn is_out(&self) -> bool {
+        self.was_in && !self.is_in() && self.replica.is_settled()
+    }
+
+    fn is_in(&self) -> bool {
+        self.replica.members().has(self.replica.identity().id)
+    }
+
+    /// Who votes, and who is sent the log beside them.
+    pub(crate) fn members(&self) -> (BTreeSet<HostId>, BTreeSet<HostId>) {
+        let members = self.replica.members();
+        (hosts_of(&members.voters), hosts_of(&members.learners))
+    }
+
+    /// Some time has gone by.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        let draw = self.rng.u64();
+        self.replica.tick(draw);
+        // What was slept through is not made up for: others have not heard of it either.
+        self.next_tick = now + TICK;
+        self.turn();
+    }
+
+    /// Whether a message is of a host that says it.
+    pub(crate) fn is_from(message: &consensus::Message, host: HostId) -> bool {
+        host_of(message.from) == Some(host)
+    }
+
+    /// Another one says something.
+    pub(crate) fn step(&mut self, message: consensus::Message) {
+        self.replica.step(message);
+        self.turn();
+    }
+
+    /// What is to be said, and to whom.
+    pub(crate) fn outgoing(&mut self) -> Vec<(HostId, Vec<u8>)> {
+        core::mem::take(&mut self.outgoing)
+    }
+
+    /// The state as of the entry by which this host has come to lead: once.
+    pub(crate) const fn taken(&mut self) -> Option<ControlState> {
+        self.taken.take()
+    }
+
+    /// Asks for a change of who takes part; it may have to be asked for again.
+    pub(crate) fn change(&mut self, step: &Step) {
+        let change = match step {
+            Step::Learn(host) => Some(Change::Learn(ReplicaId(self.name_for(*host).replica))),
+            Step::Promote(host) => self.member(*host).map(Change::Promote),
+            Step::Remove(host) => self.member(*host).map(Change::Remove),
+            Step::Name(_) => None,
+        };
+        // Whatever speaks against it is over some ticks later, or is looked at anew then.
+        if change.is_some_and(|change| self.replica.change(change).is_ok()) {
+            self.turn();
+        }
+    }
+
+    /// Carries on with what the replica wants done, and what it has decided.
+    fn turn(&mut self) {
+        loop {
+            let taken = self.replica.take();
+            for message in taken.messages {
+                if let Some(to) = host_of(message.to) {
+                    self.outgoing.push((to, message.encode()));
+                }
+            }
+            let written = taken.write.map(|write| self.replica.durable(write.number)).is_some();
+            let decided = self.take_decided();
+            if self.asks_to_lead() || written || decided {
+                continue;
+            }
+            break;
+        }
+        if self.replica.role() != RoleName::Leader {
+            self.leads_in = None;
+            let dropped = core::mem::take(&mut self.under_way).into_values();
+            self.outcomes.extend(dropped.map(|(_, ticket)| Outcome::Dropped(ticket)));
+        }
+        self.was_in |= self.is_in();
+        self.compact();
+    }
+
+    /// An elected one has the log say that it leads, once in its term.
+    fn asks_to_lead(&mut self) -> bool {
+        let term = self.replica.term();
+        if self.replica.role() != RoleName::Leader || self.asked == term {
+            return false;
+        }
+        let Some(me) = host_of(self.replica.identity().id) else { return false };
+        self.asked = term;
+        let bytes = Command::Lead(me).encode();
+        let command = consensus::Command { session: 0, number: 0, settled: 0, bytes };
+        self.replica.propose(Proposal::Command(command)).is_ok()
+    }
+
+    fn take_decided(&mut self) -> bool {
+        let mut any = false;
+        while let Some(decided) = self.replica.decided() {
+            any = true;
+            match decided {
+                Decided::Snapshot(snapshot) => {
+                    // Of a peer of the same build, and checked: it decodes.
+                    if let Ok(state) = ControlState::decode(&snapshot.state) {
+                        self.state = state;
+                    }
+                }
+                Decided::Entry(entry) => self.apply(entry),
+            }
+        }
+        any
+    }
+
+    fn apply(&mut self, entry: consensus::Entry) {
+        let consensus::Entry { term, index, body } = entry;
+        let mine = self.under_way.remove(&index);
+        let command = match body {
+            Body::Command(command) => Command::decode(&command.bytes).ok(),
+            _ => None,
+        };
+        if let Some(command) = command.clone() {
+            self.state.apply(index, command);
+        }
+        let me = host_of(self.replica.identity().id);
+        let elected = self.asked == term && self.replica.term() == term;
+        if elected && command.is_some() && command == me.map(Command::Lead) {
+            if me == Some(self.state.leader()) {
+                self.leads_in = Some(term);
+                self.taken = Some(self.state.clone());
+            } else {
+                self.pass_lead_on();
+            }
+        }
+        match (mine, command) {
+            (Some((asked, ticket)), Some(command)) if asked == term => {
+                self.outcomes.push_back(Outcome::Committed(index, ticket, command));
+            }
+            (Some((_, ticket)), _) => self.outcomes.push_back(Outcome::Dropped(ticket)),
+            (None, _) => {}
+        }
+    }
+
+    /// It is elected, and is up no longer as the state has it: another one is to lead.
+    fn pass_lead_on(&mut self) {
+        let is_up = |host: HostId| {
+            self.state.table().get(host).is_some_and(|h| h.state == HostState::Up)
+        };
+        let voters = &self.replica.members().voters;
+        let other = voters.iter().find(|id| host_of(**id).is_some_and(is_up)).copied();
+        if let Some(other) = other {
+            // Where it cannot be asked, an election's time without a leader has the same end.
+            let _ = self.replica.hand_over(other);
+        }
+    }
+
+    fn compact(&mut self) {
+        if self.replica.log_bytes() < COMPACT_AFTER {
+            return;
+        }
+        let state = self.state.encode();
+        // A state that grows is written down no more often than as much was said since.
+        if self.replica.log_bytes() >= state.len() && state.len() <= consensus::config::STATE_MAX {
+            self.replica.compact(state);
+        }
+    }
+
+    /// What is to be changed about who takes part, seen from the host that leads; `None`: nothing,
+    /// or not yet. `reach`: whether there is contact to a host.
+    pub(crate) fn next_step(&self, told: &Snapshot, reach: impl Fn(HostId) -> bool) -> Option<Step> {
+        if !self.leads() || !self.replica.is_settled() {
+            return None;
+        }
+        let (voters, learners) = self.members();
+        let step = next_step(&Seen { voters: &voters, learners: &learners, wanted: self.wanted }, told, reach);
+        // Who is told to be a voter before it is one, can be believed when it leads.
+        let named = |host: &HostId| told.voters.contains(host);
+        match step {
+            Some(Step::Promote(_)) if !learners.iter().all(named) => {
+                Some(Step::Name(voters.union(&learners).copied().collect()))
+            }
+            None if !voters.iter().eq(&told.voters) => Some(Step::Name(voters)),
+            step => step,
+        }
+    }
+}
+
+impl Commits for Voter {
+    fn propose(&mut self, command: Command) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        let bytes = command.encode();
+        let command = consensus::Command { session: 0, number: 0, settled: 0, bytes };
+        match self.replica.propose(Proposal::Command(command)) {
+            Ok(place) => _ = self.under_way.insert(place.index, (place.term, ticket)),
+            Err(_) => self.outcomes.push_back(Outcome::Dropped(ticket)),
+        }
+        ticket
+    }
+
+    fn poll(&mut self) -> Option<Outcome> {
+        if self.outcomes.is_empty() {
+            self.turn();
+        }
+        self.outcomes.pop_front()
+    }
+}
+
+/// A change of who takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A host is to be sent the log.
+    Learn(HostId),
+    /// Every host is to know that these may come to lead.
+    Name(BTreeSet<HostId>),
+    /// One that is sent the log is to vote.
+    Promote(HostId),
+    /// A host takes part no longer.
+    Remove(HostId),
+}
+
+/// Who takes part.
+#[derive(Debug)]
+struct Seen<'a> {
+    voters: &'a BTreeSet<HostId>,
+    learners: &'a BTreeSet<HostId>,
+    wanted: u8,
+}
+
+/// One of one or two hosts, three of three or four, five of more; no more than are wanted.
+const fn voters_of(hosts: usize, wanted: u8) -> usize {
+    match (hosts, wanted) {
+        (5.., 5..) => 5,
+        (3.., 3..) => 3,
+        _ => 1,
+    }
+}
+
+/// What is to be changed about who takes part. Whoever is lost is replaced, never only removed:
+/// the voters become fewer only where hosts leave.
+fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: impl Fn(HostId) -> bool) -> Option<Step> {
+    let table = &told.table;
+    let is_up = |host: &HostId| table.get(*host).is_some_and(|h| h.state == HostState::Up);
+    let Seen { voters, learners, wanted } = *seen;
+    if let Some(gone) = learners.iter().find(|host| !is_up(host)) {
+        return Some(Step::Remove(*gone));
+    }
+    let up = table.up().count();
+    let target = voters_of(up, wanted);
+    let living = voters.iter().filter(|host| is_up(host)).count();
+    let dead = voters.iter().find(|host| !is_up(host));
+    // Whoever left is in the table no longer.
+    if let Some(left) = dead.filter(|host| table.get(**host).is_none()) {
+        return Some(Step::Remove(*left));
+    }
+    // Those that are to vote begin together: two that vote could decide less than one. With two
+    // hosts, the second one holds everything, and does not vote.
+    let lacking = target.saturating_sub(living);
+    let learns = learners.len() < lacking.max((wanted > 1 && up == 2 && voters.len() == 1).into());
+    let newcomer = || {
+        let addresses: Vec<IpAddr> =
+            voters.iter().filter_map(|v| table.get(*v)).map(|h| h.addr.ip()).collect();
+        let is_new = |host| !voters.contains(&host) && !learners.contains(&host);
+        let fit = table.up().filter(|h| is_new(h.id) && reach(h.id));
+        // Those on other machines first, then those that have been here longest.
+        fit.min_by_key(|h| (addresses.contains(&h.addr.ip()), h.id.incarnation())).map(|h| h.id)
+    };
+    if let Some(host) = learns.then(newcomer).flatten() {
+        return Some(Step::Learn(host));
+    }
+    if lacking > 0 && learners.len() >= lacking {
+        return learners.first().copied().map(Step::Promote);
+    }
+    // One is removed only where as many live as there are to be.
+    if let Some(lost) = dead.filter(|_| living >= target.max(3)) {
+        return Some(Step::Remove(*lost));
+    }
+    // Two that vote could decide less than one: of three, one has left.
+    let fewer = table.len() <= 2 && voters.len() == 2;
+    let other = voters.iter().find(|host| **host != told.leader);
+    other.copied().filter(|_| fewer).map(Step::Remove)
+}
