@@ -2,8 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_proto::Rng;
+use towpath_proto::config::Liveness;
 use towpath_vm::HostState;
 use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon};
 use towpath_wire::HostId;
@@ -18,7 +20,11 @@ fn sharing(index: usize) -> NodeConfig {
 
 /// A virtual machine of so many hosts whose log three keep.
 fn net(hosts: usize) -> Net {
-    let mut net = Net::founded(sharing(0));
+    net_of(hosts, sharing(0))
+}
+
+fn net_of(hosts: usize, founder: NodeConfig) -> Net {
+    let mut net = Net::founded(founder);
     for index in 1..hosts {
         net.add(sharing(index));
         net.run(100);
@@ -108,12 +114,15 @@ fn another_one_leads_when_the_leader_is_gone_and_what_runs_elsewhere_does_not_no
 
 #[test]
 fn a_leader_that_was_cut_off_decides_nothing_and_follows_when_it_is_back() {
-    let mut net = net(4);
+    let mut founder = sharing(0);
+    // Nobody is lost meanwhile.
+    founder.proto.liveness = Liveness::after(Duration::from_secs(20));
+    let mut net = net_of(4, founder);
     let task = net.enrol(0);
     for other in 1..4 {
         net.cut(0, other);
     }
-    net.run(3000);
+    net.run(4000);
     assert!(net.node(0).is_frozen(), "it can have nothing decided");
     let asked = net.ask(0, task, Question::Registry(RegistryOp::Join("g".into())));
     assert!(matches!(asked, Err(Fault::Frozen(None))), "{asked:?}");
