@@ -559,6 +559,7 @@ impl Machine for Node {
         self.tasks.iter_mut().for_each(|tasks| tasks.handle_timeout(now));
         self.handle_retries(now);
         self.settle_voting(now);
+        self.settle_held(now);
         self.tell_entries(now);
         self.settle_halt(now);
         self.settle_broken(now);
@@ -593,6 +594,7 @@ impl Machine for Node {
             self.tasks.as_ref().and_then(Tasks::poll_timeout),
             self.next_retry(),
             self.next_vote(),
+            self.local.questions.again.due(),
             self.local.members.poll_timeout(),
             self.lead.telling.at,
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),

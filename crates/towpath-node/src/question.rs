@@ -2,9 +2,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_vm::TaskInfo;
-use towpath_wire::{HostId, TaskId};
+use towpath_vm::registry::Serial;
+use towpath_vm::talk::RegistryOp;
+use towpath_wire::{HostId, Instant, TaskId};
 
 /// Who wants a host's list of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,104 @@ pub(crate) struct Query {
     pub(crate) tasks: Vec<TaskInfo>,
 }
 
+/// How long a question that nobody can answer now is kept: a new leader is there by then.
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(30);
+/// Bytes of questions that are kept so that they can be asked again. One beyond that is asked once.
+pub(crate) const KEPT_MAX: usize = 64 << 20;
+/// What a question costs beside its content.
+const OVERHEAD: usize = 512;
+
+/// A question about groups or mailboxes that has no answer yet.
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    /// `None`: it found no room.
+    op: Option<RegistryOp>,
+    /// Since when nobody has it to answer.
+    held: Option<Instant>,
+}
+
+/// What tasks of this host asked about groups and mailboxes, to be asked again of the next leader.
+/// Invariants: `by_number` names each of `open` once; `bytes` is what those in `open` cost.
+#[derive(Debug, Default)]
+pub(crate) struct AskedAgain {
+    open: BTreeMap<(TaskId, u64), Open>,
+    by_number: BTreeMap<(TaskId, u64), u64>,
+    last: u64,
+    bytes: usize,
+}
+
+fn cost(op: &RegistryOp) -> usize {
+    OVERHEAD + if let RegistryOp::Put { content, .. } = op { content.len() } else { 0 }
+}
+
+impl AskedAgain {
+    /// A task asks.
+    pub(crate) fn ask(&mut self, task: TaskId, number: u64, op: &RegistryOp) -> Serial {
+        self.last += 1;
+        let fits = self.bytes + cost(op) <= KEPT_MAX;
+        let op = fits.then(|| op.clone());
+        self.bytes += op.as_ref().map_or(0, cost);
+        self.open.insert((task, self.last), Open { number, op, held: None });
+        self.by_number.insert((task, number), self.last);
+        self.serial(task, self.last)
+    }
+
+    fn serial(&self, task: TaskId, this: u64) -> Serial {
+        let first = self.open.range((task, 0)..).next();
+        let open = first.filter(|((t, _), _)| *t == task).map_or(this, |((_, open), _)| *open);
+        Serial { this, open }
+    }
+
+    /// It is answered, or nobody waits for that any more.
+    pub(crate) fn done(&mut self, task: TaskId, number: u64) {
+        if let Some(this) = self.by_number.remove(&(task, number))
+            && let Some(open) = self.open.remove(&(task, this))
+        {
+            self.bytes -= open.op.as_ref().map_or(0, cost);
+        }
+    }
+
+    /// Nobody can answer it now. Whether it is kept until somebody can.
+    pub(crate) fn hold(&mut self, now: Instant, task: TaskId, number: u64) -> bool {
+        let this = self.by_number.get(&(task, number));
+        let Some(open) = this.and_then(|this| self.open.get_mut(&(task, *this))) else {
+            return false;
+        };
+        if open.op.is_some() {
+            open.held.get_or_insert(now);
+        }
+        open.op.is_some()
+    }
+
+    /// All that are open, to be asked of whoever leads now; whoever asks them has them in hand.
+    pub(crate) fn again(&mut self) -> Vec<(TaskId, u64, Serial, RegistryOp)> {
+        let open = self.open.iter_mut().filter_map(|((task, this), open)| {
+            open.held = None;
+            Some((*task, *this, open.number, open.op.clone()?))
+        });
+        let open: Vec<_> = open.collect();
+        let all = open.into_iter();
+        all.map(|(task, this, n, op)| (task, n, self.serial(task, this), op)).collect()
+    }
+
+    /// When one has been held for long enough.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.open.values().filter_map(|open| open.held).min().map(|held| held + KEPT_FOR)
+    }
+
+    /// Those that have been.
+    pub(crate) fn over(&self, now: Instant) -> Vec<(TaskId, u64)> {
+        let over = |open: &Open| open.held.is_some_and(|held| held + KEPT_FOR <= now);
+        let open = self.open.iter().filter(|(_, open)| over(open));
+        open.map(|((task, _), open)| (*task, open.number)).collect()
+    }
+
+    fn clear(&mut self) {
+        *self = Self { last: self.last, ..Self::default() };
+    }
+}
+
 /// Questions that wait: who is to answer which ones of whom; lists that hosts were asked for; and
 /// lists of all hosts' tasks, with the queries that each still waits for.
 #[derive(Debug, Default)]
@@ -31,6 +132,7 @@ pub(crate) struct Questions {
     pub(crate) next_query: u64,
     pub(crate) by_host: BTreeMap<HostId, BTreeSet<(TaskId, u64)>>,
     pub(crate) gathers: BTreeMap<(TaskId, u64), BTreeSet<u64>>,
+    pub(crate) again: AskedAgain,
 }
 
 impl Questions {
@@ -59,6 +161,7 @@ impl Questions {
     pub(crate) fn clear(&mut self) {
         self.by_host.clear();
         self.gathers.clear();
+        self.again.clear();
     }
 
     /// Those that `host` was to answer.

@@ -22,7 +22,7 @@ use crate::fields::{FIELDS_ALL_MAX, Fields};
 use crate::host::{Host, HostState, HostTable, NAME_MAX};
 use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
 use crate::message::kinds;
-use crate::registry::{Body, Kept, Registry, Reply};
+use crate::registry::{Answers, Body, Kept, Registry, Reply, Serial};
 use crate::talk::RegistryOp;
 
 /// Deleted hosts that are remembered, so that they hear of it when they come back: the latest.
@@ -105,6 +105,8 @@ pub struct Ask {
     pub asker: TaskId,
     /// Its number for the question.
     pub number: u64,
+    /// Which question of the task it is.
+    pub serial: Serial,
     /// What; of long content only who keeps it.
     pub op: RegistryOp<Body>,
 }
@@ -132,6 +134,7 @@ pub enum Effect {
 pub struct ControlState {
     hosts: ControlLog,
     registry: Registry,
+    answers: Answers,
     /// Tasks that asked the registry.
     registered: BTreeSet<TaskId>,
     /// Keys of deleted hosts, and who they were.
@@ -142,8 +145,8 @@ pub struct ControlState {
 impl ControlState {
     /// That of a virtual machine whose hosts are these, and nothing else is known.
     pub fn new(hosts: ControlLog) -> Self {
-        let (registry, registered, deleted) = Default::default();
-        Self { hosts, registry, registered, deleted, applied: 0 }
+        let (registry, answers, registered, deleted) = Default::default();
+        Self { hosts, registry, answers, registered, deleted, applied: 0 }
     }
 
     /// The same, where these were deleted before; not those that are up again.
@@ -216,15 +219,7 @@ impl ControlState {
             Command::Leave(leave) => self.leave(leave, &mut effects),
             Command::Lead(host) => self.lead(host, &mut effects),
             Command::Voters(hosts) => self.change(Change::Voters(hosts), &mut effects),
-            Command::Ask(Ask { asker, number, op }) => {
-                // Its host may have gone since it asked.
-                if self.is_up(asker.host()) {
-                    self.registered.insert(asker);
-                    self.registry.apply(asker, number, op);
-                } else if let RegistryOp::Put { content: Body::Kept(kept), .. } = op {
-                    effects.push(Effect::Released(kept));
-                }
-            }
+            Command::Ask(ask) => self.ask(ask, &mut effects),
             Command::TaskOver(task) => self.task_over(task),
             Command::ForgetWaits(host) => {
                 for task in self.registered_of(host) {
@@ -232,7 +227,12 @@ impl ControlState {
                 }
             }
         }
-        effects.extend(core::iter::from_fn(|| self.registry.poll()).map(Effect::Reply));
+        while let Some(reply) = self.registry.poll() {
+            for (asker, number) in &reply.askers {
+                self.answers.give(*asker, *number, &reply.answer);
+            }
+            effects.push(Effect::Reply(reply));
+        }
         effects.extend(self.registry.released().into_iter().map(Effect::Released));
         effects
     }
@@ -241,6 +241,24 @@ impl ControlState {
     #[cfg(plant)]
     pub const fn forget_applied(&mut self) {
         self.applied -= 1;
+    }
+
+    fn ask(&mut self, ask: Ask, effects: &mut Vec<Effect>) {
+        let Ask { asker, number, serial, op } = ask;
+        // Its host may have gone since it asked.
+        let up = self.is_up(asker.host());
+        let again = if up { self.answers.ask(asker, number, serial) } else { None };
+        if up && again.is_none() {
+            self.registered.insert(asker);
+            return self.registry.apply(asker, number, op);
+        }
+        if let Some(answer) = again {
+            let askers = [(asker, number)].into();
+            effects.push(Effect::Reply(Reply { askers, answer }));
+        }
+        if let RegistryOp::Put { content: Body::Kept(kept), .. } = op {
+            effects.push(Effect::Released(kept));
+        }
     }
 
     fn is_up(&self, host: HostId) -> bool {
@@ -276,8 +294,7 @@ impl ControlState {
         effects.push(Effect::Joined(id));
     }
 
-    /// Another host leads. Tasks that waited for an answer of the one before have been told that
-    /// there is none.
+    /// Another host leads. Tasks that wait for an answer of the one before ask this one again.
     fn lead(&mut self, host: HostId, effects: &mut Vec<Effect>) {
         if !self.is_up(host) {
             return;
@@ -323,6 +340,7 @@ impl ControlState {
 
     fn task_over(&mut self, task: TaskId) {
         if self.registered.remove(&task) {
+            self.answers.forget(task);
             self.registry.task_over(task);
         }
     }

@@ -15,6 +15,7 @@ use towpath_wire::{HostId, TaskId};
 
 use crate::channel::ChannelSpec;
 use crate::log::{Entry, Snapshot};
+use crate::registry::Serial;
 use crate::talk::{Answer, Fault, Question, SpawnTasks};
 use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
 
@@ -351,6 +352,8 @@ pub struct Asked {
     pub asker: TaskId,
     /// Its number for the question.
     pub number: u64,
+    /// Which question of the task it is, where it may have to be asked again.
+    pub serial: Serial,
     /// What.
     pub question: Question,
 }

@@ -42,6 +42,7 @@ impl Node {
         self.untie_all(task, &member);
         for (number, host) in &member.questions {
             self.local.questions.remove(*host, task, *number);
+            self.local.questions.again.done(task, *number);
         }
         self.forget_routes(task, &member);
         self.close_channels_of(task);
@@ -194,6 +195,9 @@ impl Node {
             }
         }
         for (task, number) in self.local.questions.of(host) {
+            if self.local.questions.again.hold(now, task, number) {
+                continue;
+            }
             let fault = self.lost_fault(host);
             self.answer(task, number, Err(fault));
         }

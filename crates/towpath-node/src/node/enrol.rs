@@ -6,6 +6,7 @@ use alloc::string::String;
 use towpath_proto::Memory;
 use towpath_vm::members::{Origin, State};
 use towpath_vm::message::{Asked, WatchTask};
+use towpath_vm::registry::Serial;
 use towpath_vm::talk::{Enrol, Fault, Question, Subject, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::talk::{WATCHES_MAX, WatchEvent, Welcome};
 use towpath_vm::{Ending, HostState, Message, TaskInfo};
@@ -272,11 +273,21 @@ impl Node {
             Question::Spawn(spawn) => self.ask_spawn(now, task, number, spawn),
             question => {
                 self.wait_for(task, number, to);
-                let registry = matches!(question, Question::Registry(_));
-                if let Some(member) = self.local.members.get_mut(task) {
-                    member.registered |= registry;
+                let mut serial = Serial::default();
+                if let Question::Registry(op) = &question {
+                    if let Some(member) = self.local.members.get_mut(task) {
+                        member.registered = true;
+                    }
+                    if self.is_shared() {
+                        let again = &mut self.local.questions.again;
+                        serial = again.ask(task, number, op);
+                        if self.standing.frozen && again.hold(now, task, number) {
+                            return;
+                        }
+                    }
                 }
-                self.tell(now, to, Message::Asked(Asked { asker: task, number, question }));
+                let asked = Asked { asker: task, number, serial, question };
+                self.tell(now, to, Message::Asked(asked));
             }
         }
     }

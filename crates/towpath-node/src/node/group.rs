@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use towpath_vm::Message;
 use towpath_vm::control::{Ask, Command};
 use towpath_vm::message::AnsweredAll;
-use towpath_vm::registry::Reply;
+use towpath_vm::registry::{Reply, Serial};
 use towpath_vm::talk::{Answer, RegistryOp};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -23,13 +23,13 @@ impl Node {
         &mut self,
         now: Instant,
         asker: TaskId,
-        number: u64,
+        (number, serial): (u64, Serial),
         op: RegistryOp,
     ) {
         let Some(me) = self.me else { return };
         match self.lead.contents.take_in(me, op) {
             Ok((op, kept)) => {
-                let ask = Command::Ask(Ask { asker, number, op });
+                let ask = Command::Ask(Ask { asker, number, serial, op });
                 self.propose_for(now, ask, Waiting::Asker(asker, number, kept));
             }
             Err(fault) => self.reply(now, asker, number, Err(fault)),

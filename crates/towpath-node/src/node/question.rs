@@ -119,6 +119,8 @@ impl Node {
                     Err(Fault::NoTask)
                 }
             }
+            // Of whoever leads next, where there may be one.
+            Question::Registry(_) if self.is_shared() => Ok(log.leader()),
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
                 if self.standing.frozen { Err(self.frozen()) } else { Ok(log.leader()) }
             }
@@ -140,6 +142,7 @@ impl Node {
         if let Some(host) = member.questions.remove(&number) {
             self.local.questions.remove(host, task, number);
         }
+        self.local.questions.again.done(task, number);
         let answer = match answer {
             Ok(Answer::Tasks(tasks)) => Ok(Answer::Tasks(self.parts(task, number, tasks))),
             other => other,
@@ -163,13 +166,35 @@ impl Node {
         Fault::Frozen(other.map(|Host { name, addr, .. }| format!("{name} at {addr}")))
     }
 
+    /// Somebody leads again: it is asked what its tasks asked of the one before.
+    pub(crate) fn ask_again(&mut self, now: Instant) {
+        let Some(leader) = self.leader() else { return };
+        for (asker, number, serial, op) in self.local.questions.again.again() {
+            let Some(member) = self.local.members.get_mut(asker) else { continue };
+            if let Some(before) = member.questions.remove(&number) {
+                self.local.questions.remove(before, asker, number);
+            }
+            self.wait_for(asker, number, leader);
+            let question = Question::Registry(op);
+            self.tell(now, leader, Message::Asked(Asked { asker, number, serial, question }));
+        }
+    }
+
+    /// Nobody has come to lead for too long.
+    pub(crate) fn settle_held(&mut self, now: Instant) {
+        for (task, number) in self.local.questions.again.over(now) {
+            let fault = self.frozen();
+            self.answer(task, number, Err(fault));
+        }
+    }
+
     /// Why a question that `host` was to answer has no answer.
     pub(crate) fn lost_fault(&self, host: HostId) -> Fault {
         if self.leader() == Some(host) { self.frozen() } else { Fault::HostLost }
     }
 
     /// Another host, or ourselves, answers a question.
-    pub(crate) fn handle_answered(&mut self, from: HostId, answered: Answered) {
+    pub(crate) fn handle_answered(&mut self, now: Instant, from: HostId, answered: Answered) {
         let Answered { asker, number, mut answer, more } = answered;
         cut_answer(&mut answer);
         let waits =
@@ -177,15 +202,16 @@ impl Node {
         match answer {
             _ if !waits => {}
             Ok(Answer::Tasks(tasks)) if more => self.say(asker, ToTask::Part { number, tasks }),
+            Err(Fault::Frozen(_)) if self.local.questions.again.hold(now, asker, number) => {}
             answer => self.answer(asker, number, answer),
         }
     }
 
     /// Another host, or ourselves, has the same answer for several tasks.
-    pub(crate) fn handle_answered_all(&mut self, from: HostId, all: AnsweredAll) {
+    pub(crate) fn handle_answered_all(&mut self, now: Instant, from: HostId, all: AnsweredAll) {
         for (asker, number) in all.askers {
             let answer = all.answer.clone();
-            self.handle_answered(from, Answered { asker, number, answer, more: false });
+            self.handle_answered(now, from, Answered { asker, number, answer, more: false });
         }
     }
 
@@ -215,7 +241,7 @@ impl Node {
 
     /// A task asks something that this host answers.
     pub(crate) fn handle_asked(&mut self, now: Instant, from: HostId, asked: Asked) {
-        let Asked { asker, number, question } = asked;
+        let Asked { asker, number, serial, question } = asked;
         if asker.host() != from {
             self.malformed += 1;
             return;
@@ -239,7 +265,9 @@ impl Node {
                 if sent { Ok(Answer::Done) } else { Err(Fault::NoTask) }
             }
             Question::Clock(_) => Ok(Answer::Clock(self.unix_us(now))),
-            Question::Registry(op) => return self.registry_ask(now, asker, number, op),
+            Question::Registry(op) => {
+                return self.registry_ask(now, asker, (number, serial), op);
+            }
             Question::DeleteHosts(hosts) => return self.delete_hosts(now, asker, number, hosts),
             Question::Halt => return self.halt(now, asker, number),
             Question::Hosts | Question::Spawn(_) | Question::Channel(_) => {

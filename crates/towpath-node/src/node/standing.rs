@@ -180,14 +180,15 @@ impl Node {
             return;
         }
         self.standing.refused = None;
+        let host = log.table().get(leader).cloned();
         if core::mem::take(&mut self.standing.frozen) {
             self.joining = None;
             self.events.push_back(NodeEvent::LeaderBack(leader));
-            let host = log.table().get(leader).cloned();
             if let Some(host) = host.filter(|h| h.id == from) {
                 // One in a new life was told of as such.
                 self.tell_host_watches(&Ok(host));
             }
+            self.ask_again(now);
         }
         // A founder that was asking its members heard nothing else from us.
         self.watch.told = None;
@@ -245,7 +246,8 @@ impl Node {
         }
     }
 
-    fn is_shared(&self) -> bool {
+    /// Whether another host may come to lead.
+    pub(crate) fn is_shared(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.snapshot().is_shared())
     }
 

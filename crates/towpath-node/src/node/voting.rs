@@ -205,6 +205,7 @@ impl Node {
         for task in over {
             self.propose(now, Command::TaskOver(task));
         }
+        self.ask_again(now);
         for host in others {
             if self.peers.up(host).is_some() {
                 let entries = [Entry { term, index, change: Change::Leads(me) }].into();

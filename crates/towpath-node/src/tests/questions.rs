@@ -371,7 +371,12 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     assert!(told.iter().any(limit), "{told:?}");
     let now = net.now;
     let asked =
-        towpath_vm::message::Asked { asker: peer, number: 1, question: Question::Clock(one) };
+        towpath_vm::message::Asked {
+        asker: peer,
+        number: 1,
+        serial: <_>::default(),
+        question: Question::Clock(one),
+    };
     net.node(1).handle_message(now, two, towpath_vm::Message::Asked(asked));
     let answers = net.node(1).queued(two);
     assert!(answers.iter().any(|m| matches!(m, towpath_vm::Message::Answered(a)

@@ -184,7 +184,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::Accepted(Accepted { request: asked, task: there, load: 3 }),
         Message::Siblings(Siblings { number: 1, tasks: vec![here] }),
         Message::SpawnFor(SpawnFor { request, asker: there, number, catch: false, spawn }),
-        Message::Asked(Asked { asker, number, question: join() }),
+        Message::Asked(Asked { asker, number, serial: <_>::default(), question: join() }),
         Message::Answered(Answered { asker: mine, number, answer: answer(), more: false }),
         Message::AnsweredAll(AnsweredAll { askers: vec![(mine, number)], answer: answer() }),
         Message::TaskCredit(TaskCredit { receiver: theirs, sender: mine, limit: 1 << 20 }),
@@ -346,7 +346,7 @@ fn prepare(s: &mut Stage, message: &Message) {
         Message::TaskOver(_) => {
             // It is in a group.
             let question = Question::Registry(RegistryOp::Join("g".into()));
-            let asked = Asked { asker: s.theirs, number: 1, question };
+            let asked = Asked { asker: s.theirs, number: 1, serial: <_>::default(), question };
             s.net.node(me).handle_message(now, named, Message::Asked(asked));
         }
         Message::Siblings(_) => {

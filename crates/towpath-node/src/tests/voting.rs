@@ -1,16 +1,19 @@
 //! Several hosts that keep the log, and what becomes of a virtual machine whose leader is gone.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::Rng;
 use towpath_proto::config::Liveness;
 use towpath_vm::HostState;
-use towpath_vm::talk::{Answer, Fault, Question, RegistryAnswer, RegistryOp, ToDaemon};
-use towpath_wire::HostId;
+use towpath_vm::talk::{
+    Answer, Fault, MailRules, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask,
+};
+use towpath_wire::{HostId, TaskId};
 
-use super::net::{Net, VM_KEY, addr, config, program};
+use super::net::{Net, VM_KEY, config, program};
 use super::standin::StandIn;
 use crate::{Node, NodeConfig, NodeEvent};
 
@@ -60,7 +63,7 @@ fn state(net: &mut Net, seen_by: usize, host: HostId) -> Option<HostState> {
     node.hosts().find(|h| h.id == host).map(|h| h.state)
 }
 
-fn join(net: &mut Net, host: usize, task: towpath_wire::TaskId, group: &str) -> Answer {
+fn join(net: &mut Net, host: usize, task: TaskId, group: &str) -> Answer {
     net.ask(host, task, Question::Registry(RegistryOp::Join(group.into()))).expect("it joins")
 }
 
@@ -124,14 +127,17 @@ fn a_leader_that_was_cut_off_decides_nothing_and_follows_when_it_is_back() {
     }
     net.run(4000);
     assert!(net.node(0).is_frozen(), "it can have nothing decided");
-    let asked = net.ask(0, task, Question::Registry(RegistryOp::Join("g".into())));
-    assert!(matches!(asked, Err(Fault::Frozen(None))), "{asked:?}");
+    let question = Question::Registry(RegistryOp::Join("g".into()));
+    net.says(0, task, ToDaemon::Ask { number: 1000, question });
+    net.run(100);
+    assert_eq!(answers(&mut net, 0, task), []);
     let [leader] = leaders(&net)[..] else { panic!("one leads") };
     assert!(leader > 0 && net.node(0).hosts().all(|h| h.state == HostState::Up));
     net.mend();
     net.run(8000);
     assert_eq!(self::leader(&mut net), leader);
-    join(&mut net, 0, task, "g");
+    let joined = Ok(Answer::Registry(RegistryAnswer::Instance(0)));
+    assert_eq!(answers(&mut net, 0, task), [(1000, joined)]);
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn a_leader_that_was_away_for_long_comes_back_as_another_host() {
     let leader = leader(&mut net);
     assert!(leader > 0);
     assert_ne!(net.id(0), before, "it was lost");
-    assert!(net.told(0, task).iter().any(|t| matches!(t, towpath_vm::talk::ToTask::End(_))));
+    assert!(net.told(0, task).iter().any(|t| matches!(t, ToTask::End(_))));
     let now_is = net.id(0);
     assert_eq!(state(&mut net, leader, now_is), Some(HostState::Up));
 }
@@ -246,20 +252,78 @@ fn whoever_vote_are_believed_and_nobody_else() {
     assert_eq!(net.node(3).log_index(), index);
 }
 
+fn answers(net: &mut Net, host: usize, task: TaskId) -> Vec<(u64, Result<Answer, Fault>)> {
+    let answer = |t| match t {
+        ToTask::Answer { number, answer } => Some((number, answer)),
+        _ => None,
+    };
+    net.told(host, task).into_iter().filter_map(answer).collect()
+}
+
 #[test]
-fn what_a_task_asked_of_a_leader_that_is_gone_has_one_answer() {
-    let mut net = net(4);
-    let task = net.enrol(3);
-    join(&mut net, 3, task, "g");
-    let barrier = RegistryOp::Barrier { group: "g".into(), count: 2 };
-    let question = Question::Registry(barrier);
-    net.says(3, task, ToDaemon::Ask { number: 1000, question });
-    net.run(50);
+fn what_was_asked_of_a_leader_that_is_gone_is_answered_once_by_the_next() {
+    // When the leader goes, in ms after the last one has come to the barrier.
+    for gone_after in [0, 1, 2, 3, 4, 50] {
+        let mut net = net(4);
+        let tasks = [1, 2, 3].map(|host| (host, net.enrol(host)));
+        for (host, task) in tasks {
+            join(&mut net, host, task, "g");
+        }
+        let barrier = RegistryOp::Barrier { group: "g".into(), count: 3 };
+        for (host, task) in tasks {
+            let question = Question::Registry(barrier.clone());
+            net.says(host, task, ToDaemon::Ask { number: 1000, question });
+            net.run(10 * u64::from(host != 3));
+        }
+        net.run(gone_after);
+        net.crash(0);
+        // Whoever is through the barrier asks for something else, while nobody leads.
+        net.run(50);
+        let rules = MailRules::default();
+        let put = RegistryOp::Put {
+            name: "m".into(),
+            index: None,
+            rules: MailRules { many: true, ..rules },
+            format: 0,
+            content: vec![1; 100],
+        };
+        let question = Question::Registry(put);
+        net.says(1, tasks[0].1, ToDaemon::Ask { number: 1001, question });
+        net.run(8000);
+        leader(&mut net);
+        let done = Ok(Answer::Registry(RegistryAnswer::Done));
+        for (host, task) in tasks {
+            let answers = answers(&mut net, host, task);
+            let first: Vec<_> = answers.iter().filter(|(number, _)| *number == 1000).collect();
+            assert_eq!(first, [&(1000, done.clone())], "host {host}, {gone_after} ms");
+            let more = answers.iter().filter(|(number, _)| *number == 1001);
+            let index = Ok(Answer::Registry(RegistryAnswer::Index(0)));
+            let more: Vec<_> = more.cloned().collect();
+            let asked = if host == 1 { vec![(1001, index)] } else { Vec::new() };
+            assert_eq!(more, asked);
+        }
+        let list = RegistryOp::Mailboxes { pattern: "m".into() };
+        let boxes = net.ask(2, tasks[1].1, Question::Registry(list));
+        let Ok(Answer::Registry(RegistryAnswer::Mailboxes(boxes))) = boxes else {
+            panic!("{boxes:?}")
+        };
+        assert_eq!(boxes[0].entries.len(), 1, "it is there once");
+    }
+}
+
+#[test]
+fn a_question_that_nobody_can_answer_ends_after_a_while() {
+    let mut net = net(3);
+    let task = net.enrol(2);
+    join(&mut net, 2, task, "g");
     net.crash(0);
-    net.run(20_000);
-    let answers = net.told(3, task).into_iter();
-    let answers: Vec<_> =
-        answers.filter(|t| matches!(t, towpath_vm::talk::ToTask::Answer { .. })).collect();
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    let _ = addr(0);
+    net.crash(1);
+    net.run(3000);
+    let question = Question::Registry(RegistryOp::Members("g".into()));
+    net.says(2, task, ToDaemon::Ask { number: 1000, question });
+    net.run(29_000);
+    assert_eq!(answers(&mut net, 2, task), []);
+    net.run(2000);
+    let answers = answers(&mut net, 2, task);
+    assert!(matches!(answers[..], [(1000, Err(Fault::Frozen(_)))]), "{answers:?}");
 }

@@ -31,7 +31,7 @@ fn join(key: u8, name: &str) -> Command {
 }
 
 fn ask(asker: TaskId, op: RegistryOp<Body>) -> Command {
-    Command::Ask(Ask { asker, number: 7, op })
+    Command::Ask(Ask { asker, number: 7, serial: <_>::default(), op })
 }
 
 fn put(asker: TaskId) -> Command {

@@ -3,11 +3,13 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `answers` | what may have to be answered again |
 //! | `body` | what stands for the content of an entry |
 //! | `groups` | groups, their barriers, their freezing |
 //! | `mail` | mailboxes |
 //! | `core` | [`Registry`] |
 
+mod answers;
 mod body;
 mod core;
 mod groups;
@@ -15,6 +17,8 @@ mod mail;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use answers::Answers;
+pub use answers::{ANSWERS_MAX, Serial};
 pub use body::{Body, HERE_MAX, Kept};
 pub use core::{CONTEXT_FIRST, Registry, Reply};
 pub use groups::{GROUPS_MAX, GROUPS_OF_TASK_MAX, MEMBERS_MAX};
