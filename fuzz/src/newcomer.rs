@@ -43,6 +43,8 @@ fn leader() -> Node {
         slots: 2,
         unix_us_at_zero: 1_000_000,
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     };
     Node::found(config, Box::new(StandIn::new(Rng::new(1, 1))), Rng::new(1, 2), [7; 32])

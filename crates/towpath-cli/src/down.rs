@@ -178,6 +178,9 @@ fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
     };
     if let Ok(mut leader) = control::leader(vm) {
         let mut deleted = others(control::host_table(&mut leader).unwrap_or_default());
+        // Most of those that vote have to live until all is decided.
+        let voters = leader.info().map(|info| info.voters).unwrap_or_default();
+        deleted.sort_by_key(|host| voters.contains(&host.id));
         deleted.retain(|host| match leader.ask(&Request::Delete { host: host.id }, ANSWER) {
             Ok(_) => true,
             Err(why) => {

@@ -63,6 +63,7 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                     "incarnation": h.id.incarnation(), "name": h.name,
                     "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
                     "state": state(h.state), "leader": Some(h.id) == info.leader,
+                    "votes": info.voters.contains(&h.id),
                     "pid": local.get(&h.id).map(|i| i.pid),
                     "counters": local.get(&h.id).map(|i| -> BTreeMap<_, _> {
                         i.counters.iter().cloned().collect()
@@ -88,7 +89,11 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         "SLOTS"
     )?;
     for h in &hosts {
-        let leads = if Some(h.id) == info.leader { ", leader" } else { "" };
+        let leads = match Some(h.id) == info.leader {
+            true => ", leader",
+            false if info.voters.contains(&h.id) => ", may lead",
+            false => "",
+        };
         let (id, addr, state) = (h.id.to_string(), h.addr.to_string(), state(h.state));
         let Host { name, arch, cpus, slots, .. } = h;
         let (name, arch) = (visible(name), visible(arch));
@@ -96,7 +101,8 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
     }
     let mut told = BTreeSet::new();
     if info.frozen {
-        eprintln!("the leader is lost: hosts can neither join nor leave until it is back");
+        let until = if info.voters.len() > 1 { "another one leads" } else { "it is back" };
+        eprintln!("the leader is lost: hosts can neither join nor leave until {until}");
     }
     for line in info.trouble.iter().chain(local.values().flat_map(|info| &info.trouble)) {
         if told.insert(line) {

@@ -15,12 +15,18 @@ use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant};
 
+/// Terms below this bit count leaders; those from it on, how often a founder has led again alone,
+/// whoever led meanwhile: what was decided before that is earlier than all that comes after.
+const GENERATION: u32 = 32;
+
 /// What a founder keeps on its disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     pub(crate) snapshot: Snapshot,
     /// Keys of deleted hosts, and who they were.
     pub(crate) deleted: Deleted,
+    /// How many are to keep the log at most.
+    pub(crate) voters: u8,
     /// The last term that any life of the founder may have led in, kept or not.
     #[serde(skip)]
     pub(crate) led: u64,
@@ -90,13 +96,21 @@ impl Saved {
     /// The same for a founder that is to lead alone, whoever may lead meanwhile.
     #[must_use]
     pub fn alone(mut self) -> Self {
-        self.snapshot.voters = [self.snapshot.leader].into();
+        let Snapshot { term, leader, voters, .. } = &mut self.snapshot;
+        *voters = [*leader].into();
+        // Later than any term that the others may have come to since.
+        *term = ((*term >> GENERATION) + 1) << GENERATION;
         self
     }
 
     /// Whether others may lead by now.
     pub const fn is_shared(&self) -> bool {
         self.snapshot.is_shared()
+    }
+
+    /// How many are to keep the log at most.
+    pub const fn voters(&self) -> u8 {
+        self.voters
     }
 
     /// True when there is nobody to come back to: no other host is up.

@@ -212,6 +212,11 @@ impl Voter {
         self.replica.role() == RoleName::Leader && self.leads_in == Some(self.replica.term())
     }
 
+    /// Everything, as of the last entry.
+    pub(crate) const fn state(&self) -> &ControlState {
+        &self.state
+    }
+
     /// Whether nobody else takes part.
     pub(crate) fn is_alone(&self) -> bool {
         self.replica.members().all().len() <= 1

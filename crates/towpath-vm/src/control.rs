@@ -189,6 +189,11 @@ impl ControlState {
         &self.registered
     }
 
+    /// How many answers may have to be given again.
+    pub fn answers_kept(&self) -> usize {
+        self.answers.len()
+    }
+
     /// Keys of deleted hosts that are not up again, and who they were.
     pub const fn deleted(&self) -> &BTreeMap<[u8; 32], HostId> {
         &self.deleted

@@ -77,6 +77,11 @@ pub struct DaemonOptions {
     /// A silent host is lost after so many milliseconds; [`LOST_AFTER_MS`] where nothing was said.
     /// The founder's counts for all hosts.
     pub lost_after_ms: Option<u32>,
+    /// How many hosts keep the log of changes, and may come to lead, at most: one of
+    /// [`towpath_node::VOTERS`]; as before, or one, where nothing was said. The founder's counts.
+    pub voters: Option<u8>,
+    /// A founder leads again alone, from what it kept, though others may lead by now.
+    pub recover: bool,
     /// How fast each of its links sends at most; `None`: as fast as it can ([`check_link_rate`]).
     pub link_rate: Option<Rate>,
     /// Which of several paths carries the next packet; `None`: that by which it arrives first
@@ -92,6 +97,15 @@ pub struct DaemonOptions {
 /// Which rates they can be paced at.
 pub fn check_link_rate(rate: Rate) -> Result<(), String> {
     LinkEgress::new(LinkId(0), Some(rate)).map(drop).map_err(|e| e.to_string())
+}
+
+/// How many hosts are to keep the log of changes.
+///
+/// # Errors
+/// Which numbers there are.
+pub fn voters(text: &str) -> Result<u8, String> {
+    let known = text.parse().ok().filter(|n| towpath_node::VOTERS.contains(n));
+    known.ok_or_else(|| "there are 1, 3 or 5".to_string())
 }
 
 /// The stripe scheduler of this name.
@@ -395,6 +409,8 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         slots: options.slots,
         unix_us_at_zero: clock.unix_us_at_zero(),
         paced: options.link_rate.is_some(),
+        voters: options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1),
+        keeps_table: matches!(options.role, Role::Found(_)),
         proto: proto_config(options, saved.as_ref()),
     };
     let node = node(options, config, RealCrypto::new(secret), clock.now(), saved)?;
@@ -447,6 +463,7 @@ fn saved(options: &DaemonOptions) -> Result<Option<Saved>, DaemonError> {
         Role::Found(_) => table::read(&options.dir)?,
         Role::Join(_) => None,
     };
+    let saved = saved.map(|saved| if options.recover { saved.alone() } else { saved });
     Ok(saved.map(|saved| table::begin(&options.dir, saved)).transpose()?)
 }
 

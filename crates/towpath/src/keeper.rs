@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -111,6 +111,8 @@ pub(crate) struct Keeper {
     dir: PathBuf,
     /// The place in the log of the table that was handed over last.
     at: u64,
+    /// And of the one that is on the disk.
+    kept_at: Arc<AtomicU64>,
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<Failing>,
@@ -124,17 +126,24 @@ impl Keeper {
         let there = dir.clone();
         let work = move || keep(&there, &orders, &own);
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        Ok(Self { dir, at: 0, desk, thread: Some(thread), failing })
+        Ok(Self { dir, at: 0, kept_at: Arc::default(), desk, thread: Some(thread), failing })
     }
 
     /// Has the table kept, where it has changed.
-    pub(crate) fn look_at(&mut self, node: &Node) {
+    pub(crate) fn look_at(&mut self, node: &mut Node) {
+        node.kept(self.kept_at.load(Ordering::Acquire));
         if node.log_index() == self.at {
             return;
         }
         if let Some(saved) = node.saved() {
             self.at = node.log_index();
-            self.keep(Kept::Table, saved.encode(), None);
+            let (at, kept_at) = (self.at, Arc::clone(&self.kept_at));
+            let told: Told = Box::new(move |is_kept| {
+                if is_kept {
+                    kept_at.fetch_max(at, Ordering::Release);
+                }
+            });
+            self.keep(Kept::Table, saved.encode(), Some(told));
         }
     }
 

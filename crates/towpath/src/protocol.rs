@@ -256,7 +256,9 @@ pub struct Info {
     pub me: Option<HostId>,
     /// The leader, once it joined.
     pub leader: Option<HostId>,
-    /// The leader is lost: no host can join until it is back.
+    /// Hosts that may come to lead.
+    pub voters: Vec<HostId>,
+    /// The leader is lost: no host can join until it is back, or another one leads.
     pub frozen: bool,
     /// Process id of the daemon's engine.
     pub pid: u32,

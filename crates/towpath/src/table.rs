@@ -1,7 +1,7 @@
 //! What a founder keeps of its virtual machine: the host table, in one file of its directory.
 //!
 //! ```text
-//! 0..16 "towpath table 2\n" | 16..24 FNV-1a of the rest (u64, little-endian)
+//! 0..16 "towpath table 3\n" | 16..24 FNV-1a of the rest (u64, little-endian)
 //! 24.. what towpath_node::Saved encodes
 //! ```
 //! The keeper writes it. Beside it, `term` has the last term that the founder may have led in, as
@@ -18,7 +18,7 @@ use towpath_node::{Saved, SavedError};
 use crate::keeper::{Kept, replace};
 use crate::private::{Dir, PrivateError};
 
-const MAGIC: &[u8; 16] = b"towpath table 2\n";
+const MAGIC: &[u8; 16] = b"towpath table 3\n";
 /// Where the last term is kept.
 const TERM: &str = "term";
 /// More than a number has.
@@ -79,6 +79,11 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
 /// Whether a founder in `dir` has kept a table.
 pub fn is_kept(dir: &Path) -> bool {
     path(dir).exists()
+}
+
+/// Whether others may lead the virtual machine that a founder in `dir` has kept the table of.
+pub fn is_shared(dir: &Path) -> bool {
+    read(dir).ok().flatten().is_some_and(|saved| saved.is_shared())
 }
 
 /// What a founder in `dir` has kept; `None` where it has kept nothing.

@@ -19,6 +19,7 @@ Examples:
   towpath sim vm                                      six hosts, sixty tasks, two faults
   towpath sim vm --seeds 100                          a hundred such runs
   towpath sim vm --links 2 --seeds 100                each host on two networks, which may fail
+  towpath sim vm --voters 3 --faults 3 --seeds 100     the founder may be lost, too
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
 
@@ -50,6 +51,11 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
     links: u8,
+    /// Hosts that keep the log of changes, and may come to lead: 1, 3 or 5. Of more than one, the
+    /// founder fails like any other
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = towpath::daemon::voters)]
+    voters: u8,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -71,16 +77,19 @@ impl VmArgs {
             tasks: self.tasks as usize,
             faults: self.faults as usize,
             links: self.links,
+            voters: self.voters,
             ..base
         }
     }
 
     /// The command that runs one seed again.
     fn replay(&self, seed: u64) -> String {
-        let Self { hosts, tasks, faults, links, .. } = self;
-        let links = if *links > 1 { format!(" --links {links}") } else { String::new() };
+        let Self { hosts, tasks, faults, links, voters, .. } = self;
+        let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
+        let (links, voters) = (more("links", *links), more("voters", *voters));
         format!(
-            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links} --seed {seed}"
+            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters} --seed \
+             {seed}"
         )
     }
 }

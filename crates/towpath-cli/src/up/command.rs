@@ -14,13 +14,17 @@ use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 use towpath::table;
 
-use super::local::{Start, Tuning};
+use super::local::{Leading, Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
 use crate::interrupt::INTERRUPTED;
 use crate::{control, down};
 
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
+/// Why a founder may not come back.
+const NOBODY_LEADS: &str = "others may lead this virtual machine by now, and none of them took this \
+    host in\nhint: start one of them; where most of those that voted are gone for good, `towpath \
+    up --recover` leads again from what this host kept";
 /// Exit status when some hosts are up and some are not.
 pub(super) const SOME_FAILED: u8 = 1;
 
@@ -36,6 +40,7 @@ pub(crate) struct InitArgs {
 Examples:
   towpath up                        one host
   towpath up --hosts 3              three hosts, on loopback addresses
+  towpath up --hosts 3 --voters 3   any one of them may be lost: another one leads then
   towpath up --link-rate 950Mbit/s  one that is paced, so that tasks can reserve on its link
   towpath up --listen 0.0.0.0:7077  one host that other machines can join (see `towpath token`)
   towpath up --listen 192.0.2.1:7077 --listen '[2001:db8::1]:7077'
@@ -69,6 +74,8 @@ pub(crate) struct UpArgs {
     listen: Vec<SocketAddr>,
     #[command(flatten)]
     tuning: Tuning,
+    #[command(flatten)]
+    leading: Leading,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -105,7 +112,8 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let here: SocketAddr = ([127, 0, 0, 1], 0).into();
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
         let tuning = args.tuning.for_hosts(hosts);
-        let mut started = vec![found(vm, listen, &tuning, None, &[])?];
+        let first = found(vm, listen, (&tuning, args.leading), None, &[])?;
+        let mut started = vec![first];
         if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
             // Half a virtual machine is of no use to anyone.
             let _ = down::end_all(vm, true);
@@ -121,7 +129,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
     let Outcome { started, failed, interrupted } =
-        start_machines(vm, machines, None, &args.listen, (&args.remote, &args.tuning))?;
+        start_machines(vm, machines, None, &args.listen, (&args.remote, &args.tuning, args.leading))?;
     if interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -136,7 +144,7 @@ pub(super) fn start_machines(
     machines: Machines,
     own: Option<&str>,
     listen: &[SocketAddr],
-    (remote, tuning): (&RemoteArgs, &Tuning),
+    (remote, tuning, leading): (&RemoteArgs, &Tuning, Leading),
 ) -> anyhow::Result<Outcome> {
     let (options, name, mut machines) = split(machines, own);
     for machine in &mut machines.list {
@@ -151,7 +159,8 @@ pub(super) fn start_machines(
     };
     let listen = own_addr.as_ref().map_or(listen, std::slice::from_ref);
     let tuning = Tuning { slots: options.slots.or(tuning.slots), ..tuning.clone() };
-    let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref(), &options.env)?;
+    let own = (&tuning.for_hosts(1), leading);
+    let first = found(vm, listen, own, name.as_deref(), &options.env)?;
     let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
     if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
         let _ = down::end_all(vm, true);
@@ -181,12 +190,14 @@ pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
 fn found(
     vm: &VmDir,
     listen: &[SocketAddr],
-    tuning: &Tuning,
+    (tuning, leading): (&Tuning, Leading),
     name: Option<&str>,
     env: &[(String, String)],
 ) -> anyhow::Result<Started> {
-    let start = Start { vm, number: 1, listen, tuning, token: None, name, env };
-    Ok(start.start()?.wait()?.0)
+    let start = Start { vm, number: 1, listen, tuning, leading, token: None, name, env };
+    let waits = !leading.recover && table::is_shared(&vm.host(1));
+    let started = start.start()?.wait();
+    Ok(if waits { started.context(NOBODY_LEADS)? } else { started? }.0)
 }
 
 fn start_rest(
@@ -218,6 +229,7 @@ fn start_rest(
             number,
             listen: &listen,
             tuning,
+            leading: Leading::default(),
             token: Some(&token),
             name: None,
             env: &[],

@@ -13,7 +13,7 @@ use towpath::daemon::{self, DaemonOptions, EngineArgs, Role, Started};
 use towpath::start::processors;
 use towpath::{VmDir, log};
 
-use super::local::Tuning;
+use super::local::{Leading, Tuning};
 
 /// Names how fast a host is beside others.
 pub(super) const SPEED_VAR: &str = "TOWPATH_SPEED";
@@ -43,6 +43,8 @@ pub(crate) struct DaemonArgs {
     group: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
+    #[command(flatten)]
+    leading: Leading,
 }
 
 pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> {
@@ -118,6 +120,8 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
         cpus,
         slots: args.tuning.slots.unwrap_or(cpus + 1),
         lost_after_ms: args.tuning.lost_after_ms,
+        voters: args.leading.voters,
+        recover: args.leading.recover,
         link_rate: args.tuning.link_rate,
         stripe: args.tuning.stripe,
         engine,

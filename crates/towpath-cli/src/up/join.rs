@@ -12,7 +12,7 @@ use towpath::lock::is_locked;
 use towpath::{Token, VmDir};
 
 use super::command::report;
-use super::local::{Start, Tuning};
+use super::local::{Leading, Start, Tuning};
 use super::remote::towards_any;
 
 const ANY_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -73,7 +73,8 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let tuning = args.tuning.for_hosts(1);
     let (token, name) = (token.to_string(), args.name.as_deref());
     let (tuning, token) = (&tuning, Some(token.as_str()));
-    let start = Start { vm, number, listen: &listen, tuning, token, name, env: &[] };
+    let leading = Leading::default();
+    let start = Start { vm, number, listen: &listen, tuning, leading, token, name, env: &[] };
     let asked = ask(&addrs);
     let (started, mut child) = start.start()?.wait_unless(move || refused(&asked))?;
     drop(turn);

@@ -13,7 +13,7 @@ use towpath_wire::TaskId;
 
 use super::command::{check_down, report, start_machines};
 use super::daemon::SPEED_VAR;
-use super::local::Tuning;
+use super::local::{Leading, Tuning};
 use super::remote::{Machines, RemoteArgs};
 
 /// How hosts of a list are started.
@@ -38,7 +38,8 @@ impl ListedArgs {
     ) -> anyhow::Result<()> {
         check_down(vm)?;
         let machines = Machines { source: Source::Hostfile, list: list(hosts)? };
-        let outcome = start_machines(vm, machines, own, &[], (&self.remote, &self.tuning))?;
+        let leading = Leading::default();
+        let outcome = start_machines(vm, machines, own, &[], (&self.remote, &self.tuning, leading))?;
         if outcome.interrupted {
             bail!("interrupted");
         }

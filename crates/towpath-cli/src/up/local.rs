@@ -58,12 +58,35 @@ impl Tuning {
     }
 }
 
+/// Who may lead.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Leading {
+    /// How many hosts keep the log of changes, so that another one leads when the leader is gone:
+    /// 1, 3 or 5 (default: as before, or 1). As many as there are hosts for; most of them have to
+    /// live
+    #[arg(long, value_name = "N", value_parser = daemon::voters)]
+    pub(crate) voters: Option<u8>,
+    /// Lead again alone, from what this host kept, though others may lead by now: for when most of
+    /// those that voted are gone for good. Hosts that the rest of them has decided on since do not
+    /// come along
+    #[arg(long)]
+    pub(crate) recover: bool,
+}
+
+impl Leading {
+    fn args(self) -> Vec<String> {
+        let voters = self.voters.iter().flat_map(|n| ["--voters".to_string(), n.to_string()]);
+        voters.chain(self.recover.then(|| "--recover".to_string())).collect()
+    }
+}
+
 /// What a daemon of this machine is started with.
 pub(super) struct Start<'a> {
     pub(super) vm: &'a VmDir,
     pub(super) number: u16,
     pub(super) listen: &'a [SocketAddr],
     pub(super) tuning: &'a Tuning,
+    pub(super) leading: Leading,
     /// It joins; else it founds.
     pub(super) token: Option<&'a str>,
     /// Its host's name; `None`: this machine's name and its number.
@@ -117,6 +140,7 @@ impl Start<'_> {
             .args(tuning.link_rate.iter().flat_map(|rate| paced(*rate)))
             .args(tuning.stripe.iter().flat_map(|kind| ["--stripe", kind.name()]))
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
+            .args(self.leading.args())
             .args(self.name.iter().flat_map(|n| ["--name", n]))
             .args(self.token.map(|_| "--join"))
             .envs(self.env.iter().map(|(name, value)| (name, value)))

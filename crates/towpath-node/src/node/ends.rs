@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use towpath_vm::control::ControlState;
 use towpath_vm::members::Member;
 use towpath_vm::message::{Parted, TaskEnded, TaskOver, WatchTask};
 use towpath_vm::talk::{Subject, ToTask, WatchEvent};
@@ -206,7 +207,10 @@ impl Node {
     /// What this host still keeps because of tasks: nothing, once none is left anywhere and what
     /// was told of them has arrived. For those who look for leaks.
     pub fn remains(&self) -> Vec<String> {
-        let (groups, entries) = self.log.as_ref().map_or((0, 0), |l| l.registry().len());
+        // Whoever keeps the log with a leader has all that it has.
+        let kept = self.voting.voter.as_ref().map(|voter| voter.state());
+        let kept = kept.or(self.log.as_ref());
+        let (groups, entries) = kept.map_or((0, 0), |l| l.registry().len());
         [
             ("tasks", self.local.members.len()),
             ("processes", self.tasks.as_ref().map_or(0, Tasks::len)),
@@ -220,7 +224,8 @@ impl Node {
             ("spawns", self.jobs.spawning.len()),
             ("catchers", self.jobs.catching.len()),
             ("tasks started", self.jobs.started_as.len()),
-            ("registered tasks", self.log.as_ref().map_or(0, |l| l.registered().len())),
+            ("registered tasks", kept.map_or(0, |l| l.registered().len())),
+            ("answers of the registry", kept.map_or(0, ControlState::answers_kept)),
             ("proposals", self.lead.proposals.len()),
             ("groups", groups),
             ("mailbox entries", entries),

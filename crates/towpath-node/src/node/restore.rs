@@ -34,7 +34,7 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { snapshot, deleted, led } = saved;
+        let Saved { snapshot, deleted, led, .. } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
         if own != Some(node.endpoint.public_key().0) {
@@ -58,7 +58,9 @@ impl Node {
         if self.lead.recovery.is_some() {
             return None;
         }
-        Some(Saved { snapshot: log.snapshot().clone(), deleted: log.deleted().clone(), led: 0 })
+        let (snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
+        let voters = self.voting.voter.as_ref().map_or(self.config.voters, |voter| voter.wanted);
+        Some(Saved { snapshot, deleted, voters, led: 0 })
     }
 
     /// Others may lead by now: this founder joins them, as whoever holds the VM key may.

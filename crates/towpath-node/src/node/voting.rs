@@ -30,11 +30,21 @@ impl Node {
             && self.voting.voter.as_ref().is_none_or(|voter| voter.leads())
     }
 
+    /// Whether this host leads.
+    pub fn is_leader(&self) -> bool {
+        self.leads()
+    }
+
     /// Hosts that keep the log: those that vote, and those that are only sent it. Nobody where one
     /// host leads for good.
     pub fn voters(&self) -> (Vec<HostId>, Vec<HostId>) {
         let members = self.voting.voter.as_ref().map(|voter| voter.members()).unwrap_or_default();
         (members.0.into_iter().collect(), members.1.into_iter().collect())
+    }
+
+    /// Hosts that may come to lead, as far as is known here.
+    pub fn may_lead(&self) -> &[HostId] {
+        self.log.as_ref().map_or(&[], |log| &log.snapshot().voters)
     }
 
     /// The owner has on its disk what [`Node::saved`] gave as of this entry.

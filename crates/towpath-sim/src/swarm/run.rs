@@ -249,6 +249,8 @@ impl<'a> Run<'a> {
             slots: 2,
             unix_us_at_zero: 1_000_000_000_000,
             paced: false,
+            voters: 1,
+            keeps_table: false,
             proto: proto.clone(),
         };
         let rng = |host: usize| Rng::new(seed, 1000 + host as u64);

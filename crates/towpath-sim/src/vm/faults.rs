@@ -28,9 +28,12 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) fn draw(rng: &mut Rng, hosts: usize) -> Self {
-        // The founder is away at times, but it stays: without it nothing changes any more.
-        let host = 1 + rng.below(hosts as u64 - 1) as usize;
+    pub(super) fn draw(rng: &mut Rng, hosts: usize, shared: bool) -> Self {
+        // Where it alone leads, the founder is away at times, but it stays: without it nothing
+        // changes any more.
+        let first = u64::from(!shared);
+        let host = (first + rng.below(hosts as u64 - first)) as usize;
+        let founder = if shared { host } else { 0 };
         let long = rng.below(3) == 0;
         let ms = if long { between(rng, 2500, 6000) } else { between(rng, 50, 1500) };
         match rng.below(8) {
@@ -39,8 +42,8 @@ impl Fault {
             2 => Self::Cut { host, ms },
             3 => Self::Part { first: host, count: 1 + rng.below(4) as usize, ms },
             4 => Self::Step { host, ms: if long { 1000 * ms } else { ms } },
-            5 => Self::Pause { host: 0, ms },
-            6 => Self::Cut { host: 0, ms },
+            5 => Self::Pause { host: founder, ms },
+            6 => Self::Cut { host: founder, ms },
             _ => Self::Burst { host, ms },
         }
     }

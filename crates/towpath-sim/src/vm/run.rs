@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         }
         pace(&mut world, seed, scenario);
         let mut faults: Vec<_> =
-            (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts)).collect();
+            (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts, scenario.voters > 1)).collect();
         // One at most is of a network: two at once would cut everybody off.
         if let Some(first) = faults.first_mut() {
             *first = first.place(&mut more, scenario.links);
@@ -126,6 +126,8 @@ impl<'a> Run<'a> {
             slots: 2,
             unix_us_at_zero: 1_000_000_000_000,
             paced: false,
+            voters: scenario.voters,
+            keeps_table: false,
             proto: proto.clone(),
         };
         let key = crypto(seed, 0).public_key();
@@ -478,8 +480,21 @@ impl<'a> Run<'a> {
         self.has_settled()
     }
 
+    /// Whether one more may be gone for good: where several keep the log, most of those that vote
+    /// have to live, so all of them do before one goes.
+    fn may_crash(&self) -> bool {
+        let nodes = || self.world.hosts.iter().filter_map(|h| h.node.as_ref());
+        let Some(leader) = nodes().find(|node| node.is_leader()) else { return false };
+        let (voters, _) = leader.voters();
+        let lives = |id: &HostId| nodes().any(|node| node.me() == Some(*id) && !node.is_frozen());
+        self.scenario.voters == 1 || voters.len() >= 3 && voters.iter().all(lives)
+    }
+
     fn strike(&mut self) {
-        let fault = self.faults.remove(0);
+        let mut fault = self.faults.remove(0);
+        if let (Fault::Crash { host }, false) = (fault, self.may_crash()) {
+            fault = Fault::Pause { host, ms: 300 };
+        }
         let index = self.struck.len() as u64;
         self.struck.push(fault);
         self.fenced.struck(fault, self.ids.len());

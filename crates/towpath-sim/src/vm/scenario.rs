@@ -23,6 +23,9 @@ pub struct VmScenario {
     pub link: LinkSpec,
     /// So many links has a host, each to a network of its own.
     pub links: u8,
+    /// Hosts that keep the log of changes, and may come to lead, at most. Of more than one, the
+    /// founder fails like any other host.
+    pub voters: u8,
     /// In one run of so many hosts are paced and tasks reserve; 0: in none.
     pub paced_in: u64,
     /// Simulated seconds after which everything must have come to its end.
@@ -69,6 +72,7 @@ impl Default for VmScenario {
                 ..LinkSpec::default()
             },
             links: 1,
+            voters: 1,
             paced_in: 3,
             seconds_max: 120,
         }

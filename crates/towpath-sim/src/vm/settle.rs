@@ -48,7 +48,7 @@ impl Run<'_> {
     }
 
     fn leader_packets(&self) -> u64 {
-        let node = self.world.hosts[0].node.as_ref();
+        let node = self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.is_leader());
         let counters = node.map(Node::counters).into_iter().flatten();
         let wanted = |name: &str| name == "packets_sent" || name == "packets_received";
         counters.filter(|(name, _)| wanted(name)).map(|(_, n)| n).sum()
@@ -65,6 +65,23 @@ impl Run<'_> {
         pairs
     }
 
+    /// One host leads, and all that live follow it.
+    fn check_leader(&mut self, living: &[usize]) {
+        let node = |host: &usize| self.world.hosts[*host].node.as_ref();
+        let leaders: Vec<usize> =
+            living.iter().filter(|h| node(h).is_some_and(Node::is_leader)).copied().collect();
+        let [leader] = leaders[..] else {
+            return self.ledger.violate(format!("hosts {leaders:?} lead"));
+        };
+        let id = self.ids[leader];
+        let astray = |h: &&usize| node(h).is_some_and(|n| n.leader() != id || n.is_frozen());
+        if let Some(astray) = living.iter().find(astray) {
+            let follows = node(astray).and_then(Node::leader);
+            let what = format!("host {astray} follows {follows:?}, host {leader} ({id:?}) leads");
+            self.ledger.violate(what);
+        }
+    }
+
     /// Looks at what is left, and writes the outcome.
     pub(super) fn check(&mut self) {
         let living: Vec<usize> =
@@ -75,7 +92,9 @@ impl Run<'_> {
         self.ledger.close();
         let mut peaks: HashMap<String, u64> = HashMap::new();
         let pairs = self.pairs_by_host();
-        let entries = self.world.hosts[0].node.as_ref().map_or(0, Node::log_index);
+        self.check_leader(&living);
+        let first = living.first().and_then(|host| self.world.hosts[*host].node.as_ref());
+        let entries = first.map_or(0, Node::log_index);
         for host in living {
             let h = &self.world.hosts[host];
             let used = h.memory.used();
@@ -118,7 +137,8 @@ impl Run<'_> {
         let mut peaks: Vec<(String, u64)> = peaks.into_iter().collect();
         peaks.sort();
         self.out.peaks = peaks;
-        if let Some(node) = &self.world.hosts[0].node {
+        let leader = self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.is_leader());
+        if let Some(node) = leader {
             self.out.growth.table = node.hosts().count();
             self.out.growth.snapshot_bytes = node.snapshot_bytes();
             self.out.growth.log_messages = node.log_messages();

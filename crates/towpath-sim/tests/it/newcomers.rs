@@ -35,6 +35,8 @@ fn join(vm: &mut Vm, host: usize, invitation: towpath_node::Invitation, build: &
         slots: 1,
         unix_us_at_zero: wall_clock(host),
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     };
     let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };

@@ -38,6 +38,8 @@ fn config(host: usize, links: Links) -> NodeConfig {
         slots: 2,
         unix_us_at_zero: 1_000_000_000_000,
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     }
 }

@@ -46,6 +46,8 @@ fn config(host: usize, world: &World, proto: &Config) -> NodeConfig {
         slots: 2,
         unix_us_at_zero: 1_000_000_000_000,
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: proto.clone(),
     }
 }

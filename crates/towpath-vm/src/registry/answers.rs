@@ -78,6 +78,11 @@ impl Answers {
         self.given.entry(task).or_default().insert(serial, kept);
     }
 
+    /// How many there are, those that are not given yet among them.
+    pub(crate) fn len(&self) -> usize {
+        self.given.values().map(BTreeMap::len).sum::<usize>() + self.asked.len()
+    }
+
     /// A task is over.
     pub(crate) fn forget(&mut self, task: TaskId) {
         let given = self.given.remove(&task).unwrap_or_default();

@@ -104,6 +104,11 @@ fn said_by(host: Option<HostId>) -> String {
     host.map_or_else(|| "the leader that is joined".into(), |host| format!("host {host}"))
 }
 
+/// What a founder says that starts again where others may lead.
+fn returning(hosts: usize) -> String {
+    format!("others may lead by now: asking {hosts} hosts to take this one in")
+}
+
 /// What is wrong while the leader does not take this host back, and what to do.
 pub(super) fn refuses(leader: HostId, why: &str) -> String {
     format!(
@@ -332,7 +337,7 @@ impl Engine {
             }
         }
         if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(&self.node);
+            keeper.look_at(&mut self.node);
         }
         self.keep_tokens();
         self.answer_kept();
@@ -422,6 +427,7 @@ impl Engine {
             }
             NodeEvent::LeaderBack(id) => self.leader_is_back(id),
             NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
+            NodeEvent::Returning { hosts } => log!("{}", returning(hosts)),
             NodeEvent::Copied { host } => log!("{}", copied(host)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
@@ -456,7 +462,11 @@ impl Engine {
     }
 
     fn leader_is_back(&mut self, id: HostId) {
-        log!("leader {id} is back");
+        if self.node.me() == Some(id) {
+            log!("leads from now on");
+        } else {
+            log!("follows leader {id}");
+        }
         let host = self.node.hosts().find(|h| h.id == id).cloned();
         if let Some(host) = host {
             self.tell_watchers(&HostEvent::LeaderBack(host));
@@ -493,6 +503,8 @@ impl Engine {
     fn has_nobody_to_come_back_to(&self) -> bool {
         let sole = self.node.hosts().count() == 1;
         match self.node.saved() {
+            // Whoever leads now has deleted this host.
+            Some(_) if self.is_over && !self.node.is_leader() => true,
             Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,
@@ -504,7 +516,7 @@ impl Engine {
         self.control.stop();
         let forget = self.has_nobody_to_come_back_to();
         if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(&self.node);
+            keeper.look_at(&mut self.node);
             keeper.end(forget);
         }
         self.answer_kept();

@@ -258,6 +258,7 @@ impl Engine {
             vm: self.vm.clone(),
             me: self.node.me(),
             leader: self.node.leader(),
+            voters: self.node.may_lead().to_vec(),
             frozen: self.node.is_frozen(),
             pid: std::process::id(),
             trouble: self.trouble(),

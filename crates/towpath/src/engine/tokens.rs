@@ -33,8 +33,8 @@ const BYTES_MAX: u64 = 1 << 20;
 const UNANSWERED_MAX: usize = 256;
 /// Addresses that a token names at most.
 const ADDRS_MAX: usize = 8;
-const FOUNDER_ONLY: &str = "only the daemon that founded the virtual machine has tokens\n\
-     hint: run `towpath token` on its machine";
+const LEADER_ONLY: &str = "only the daemon that leads the virtual machine has tokens\n\
+     hint: run `towpath token` on its machine; `towpath hosts` shows which that is";
 
 /// The tokens that a daemon in `dir` has issued in earlier lives.
 pub(crate) fn load(dir: &Path) -> Result<Vec<Issued>, PrivateError> {
@@ -159,14 +159,14 @@ impl Engine {
                 let target = JoinTarget { addr: *addr, key, invitation };
                 Reply::Token(Token(target, others.to_vec()).to_string())
             }
-            Err(towpath_node::InviteError::NotFounder) => Reply::Failed(FOUNDER_ONLY.into()),
+            Err(towpath_node::InviteError::NotFounder) => Reply::Failed(LEADER_ONLY.into()),
             Err(e) => Reply::Failed(format!("{e}\nhint: `towpath token --revoke ID` ends one")),
         }
     }
 
     pub(super) fn tokens(&self) -> Reply {
-        if !self.node.is_founder() {
-            return Reply::Failed(FOUNDER_ONLY.into());
+        if !self.node.issues_tokens() {
+            return Reply::Failed(LEADER_ONLY.into());
         }
         let info = |issued: Issued| TokenInfo {
             id: id_of(&issued.nonce),
@@ -178,8 +178,8 @@ impl Engine {
     }
 
     pub(super) fn revoke(&mut self, client: u64, id: &str) {
-        if !self.node.is_founder() {
-            return self.reply(client, &Reply::Failed(FOUNDER_ONLY.into()));
+        if !self.node.issues_tokens() {
+            return self.reply(client, &Reply::Failed(LEADER_ONLY.into()));
         }
         let all = self.node.invitations(self.clock.now());
         let mut named = all.iter().filter(|issued| id_of(&issued.nonce) == id);

@@ -59,6 +59,8 @@ fn config(host: usize) -> NodeConfig {
         slots: 2,
         unix_us_at_zero: wall_clock(host),
         paced: false,
+        voters: 1,
+        keeps_table: false,
         proto: Config::default(),
     }
 }

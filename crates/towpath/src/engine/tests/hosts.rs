@@ -165,6 +165,8 @@ fn a_second_daemon_in_the_same_directory_is_told_that_one_runs() {
         cpus: 1,
         slots: 1,
         lost_after_ms: None,
+        voters: None,
+        recover: false,
         link_rate: None,
         stripe: None,
         engine: crate::daemon::EngineArgs::default(),

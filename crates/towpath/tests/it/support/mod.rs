@@ -65,6 +65,8 @@ impl Vm {
             cpus: 2,
             slots: 2,
             lost_after_ms: Some(2000),
+            voters: None,
+            recover: false,
             link_rate: self.link_rate,
             stripe: None,
             engine: EngineArgs::default(),
