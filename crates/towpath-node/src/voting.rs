@@ -167,6 +167,8 @@ impl Voter {
         let stored = Stored::found(Members::of([me]), state.encode());
         let log = LogName { generation: rng.u64(), replica: me.0 };
         let mut voter = Self::new(now, log, wanted, stored, rng);
+        // The state that it is founded with says already who leads.
+        voter.asked = u64::MAX;
         for _ in 0..=2 * Config::default().election_ticks {
             if voter.replica.role() == RoleName::Leader {
                 break;
@@ -175,7 +177,6 @@ impl Voter {
             voter.replica.tick(draw);
             voter.turn();
         }
-        // The state that it is founded with says already who leads.
         voter.asked = voter.replica.term();
         voter.leads_in = Some(voter.replica.term());
         voter
@@ -210,6 +211,22 @@ impl Voter {
     /// Whether this host leads: the log has elected it, and the state says so.
     pub(crate) fn leads(&self) -> bool {
         self.replica.role() == RoleName::Leader && self.leads_in == Some(self.replica.term())
+    }
+
+    /// In words, for people who look for faults.
+    pub(crate) fn describe(&self) -> alloc::string::String {
+        let Identity { id, .. } = self.replica.identity();
+        let (role, term) = (self.replica.role(), self.replica.term());
+        let (commit, last) = (self.replica.commit(), self.replica.last_index());
+        let members = self.replica.members();
+        alloc::format!(
+            "{id:?} {role:?} of term {term}, leads in {:?}, committed {commit} of {last}, {members:?}, \
+             refused {:?}, halt {:?}, in {}",
+            self.leads_in,
+            self.replica.refused(),
+            self.replica.halt(),
+            self.was_in,
+        )
     }
 
     /// Everything, as of the last entry.
@@ -314,7 +331,7 @@ impl Voter {
     /// An elected one has the log say that it leads, once in its term.
     fn asks_to_lead(&mut self) -> bool {
         let term = self.replica.term();
-        if self.replica.role() != RoleName::Leader || self.asked == term {
+        if self.replica.role() != RoleName::Leader || self.asked >= term {
             return false;
         }
         let Some(me) = host_of(self.replica.identity().id) else { return false };
@@ -395,8 +412,8 @@ impl Voter {
     }
 
     /// What is to be changed about who takes part, seen from the host that leads; `None`: nothing,
-    /// or not yet. `reach`: whether there is contact to a host.
-    pub(crate) fn next_step(&self, told: &Snapshot, reach: impl Fn(HostId) -> bool) -> Option<Step> {
+    /// or not yet.
+    pub(crate) fn next_step(&self, told: &Snapshot, reach: &dyn Reach) -> Option<Step> {
         if !self.leads() || !self.replica.is_settled() {
             return None;
         }
@@ -435,6 +452,14 @@ impl Commits for Voter {
     }
 }
 
+/// How the host that leads reaches others.
+pub(crate) trait Reach {
+    /// It is in contact.
+    fn is_up(&self, host: HostId) -> bool;
+    /// It was heard just now: one that is sent the log answers every beat.
+    fn is_heard(&self, host: HostId) -> bool;
+}
+
 /// A change of who takes part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -467,7 +492,7 @@ const fn voters_of(hosts: usize, wanted: u8) -> usize {
 
 /// What is to be changed about who takes part. Whoever is lost is replaced, never only removed:
 /// the voters become fewer only where hosts leave.
-fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: impl Fn(HostId) -> bool) -> Option<Step> {
+fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step> {
     let table = &told.table;
     let is_up = |host: &HostId| table.get(*host).is_some_and(|h| h.state == HostState::Up);
     let Seen { voters, learners, wanted } = *seen;
@@ -490,14 +515,14 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: impl Fn(HostId) -> bool) -
         let addresses: Vec<IpAddr> =
             voters.iter().filter_map(|v| table.get(*v)).map(|h| h.addr.ip()).collect();
         let is_new = |host| !voters.contains(&host) && !learners.contains(&host);
-        let fit = table.up().filter(|h| is_new(h.id) && reach(h.id));
+        let fit = table.up().filter(|h| is_new(h.id) && reach.is_up(h.id));
         // Those on other machines first, then those that have been here longest.
         fit.min_by_key(|h| (addresses.contains(&h.addr.ip()), h.id.incarnation())).map(|h| h.id)
     };
     if let Some(host) = learns.then(newcomer).flatten() {
         return Some(Step::Learn(host));
     }
-    if lacking > 0 && learners.len() >= lacking {
+    if lacking > 0 && learners.len() >= lacking && learners.iter().all(|host| reach.is_heard(*host)) {
         return learners.first().copied().map(Step::Promote);
     }
     // One is removed only where as many live as there are to be.

@@ -60,7 +60,7 @@ impl Node {
     /// `from` cannot reach `host`.
     pub(crate) fn handle_unreachable(&mut self, now: Instant, from: HostId, host: HostId) {
         if !self.leads() {
-            self.malformed += u64::from(self.voting.voter.is_none());
+            self.malformed += u64::from(!self.is_shared());
             return;
         }
         if from == host || self.me == Some(host) || !self.is_up(host) || !self.is_up(from) {
@@ -78,7 +78,7 @@ impl Node {
     /// `from` reaches `host` again: what was under way between them both have given up.
     pub(crate) fn handle_reached(&mut self, from: HostId, host: HostId) {
         if !self.leads() {
-            self.malformed += u64::from(self.voting.voter.is_none());
+            self.malformed += u64::from(!self.is_shared());
             return;
         }
         self.lead.broken.between.retain(|(a, b), _| pair(*a, *b) != pair(from, host));

@@ -320,7 +320,7 @@ impl Node {
         let Some(log) = &mut self.log else { return };
         let leads = entry.change == Change::Leads(from);
         if from != log.leader() && !leads || self.me == Some(from) {
-            self.malformed += u64::from(!log.snapshot().voters.contains(&from));
+            self.malformed += u64::from(!log.snapshot().is_shared());
             return;
         }
         let have = log.snapshot().index;
@@ -342,6 +342,11 @@ impl Node {
                 self.changed(now, &entry.change);
             }
             Err(LogError::Gap { .. }) => self.tell_standing(now, None),
+            // It has led in another term meanwhile.
+            Err(LogError::Term { have, got }) if got > have && self.is_shared() => {
+                let report = self.own_report();
+                self.tell(now, from, Message::Report(report));
+            }
             Err(LogError::Term { .. }) => self.malformed += 1,
         }
     }

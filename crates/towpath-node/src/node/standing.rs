@@ -111,7 +111,10 @@ impl Node {
         let Some(leader) = leader.filter(|h| Some(h.id) != self.me).next().cloned() else { return };
         let addr = self.addr_of(&leader);
         if let Some(joining) = &mut self.joining {
-            joining.addr = addr;
+            // One of several is asked already, and then the next.
+            if joining.others.is_empty() {
+                joining.addr = addr;
+            }
             return;
         }
         // What waited for it, or was under way, is not sent any more, whatever it answers.
@@ -204,7 +207,11 @@ impl Node {
         let Some(theirs) = resumed.snapshot else { return };
         if !snapshot.voters.contains(&from) {
             let place = theirs.place();
-            return if theirs.leader == from { self.doubt(now, from, place) } else { self.malformed += 1 };
+            if theirs.leader == from {
+                return self.doubt(now, from, place);
+            }
+            self.malformed += u64::from(!snapshot.is_shared());
+            return;
         }
         if theirs.place() <= snapshot.place() || self.is_behind(&theirs).is_some() {
             return;
@@ -341,7 +348,7 @@ impl Node {
 
     /// A host says what it knows to one that does not lead: it hears who does, if that is news.
     fn say_who_else(&mut self, now: Instant, from: HostId, report: &Report) {
-        let Some(log) = self.log.as_ref().filter(|_| self.voting.voter.is_some()) else {
+        let Some(log) = self.log.as_ref().filter(|log| log.snapshot().is_shared()) else {
             self.malformed += 1;
             return;
         };

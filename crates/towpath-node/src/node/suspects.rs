@@ -125,6 +125,15 @@ impl Node {
 
     /// The leader declares a host lost.
     pub(crate) fn lose(&mut self, now: Instant, host: HostId) {
+        if !self.can_do_without(now, host) {
+            let wait = self.lost_after() * RETURN;
+            self.await_return(now, host, wait);
+            if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
+                suspect.until = suspect.until.max(now + RETRY_LEADER);
+                suspect.latest = suspect.latest.max(suspect.until);
+            }
+            return self.lead.suspects.arm();
+        }
         if self.voting.voter.is_none() {
             self.lead.suspects.clear(host);
             self.drop_contact(now, host, reason::FENCED);

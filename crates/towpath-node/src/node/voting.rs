@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_proto::Rng;
 use towpath_vm::consensus;
@@ -17,10 +18,28 @@ use super::restore::RETURN_FOR;
 use super::suspects::RETURN;
 use crate::event::NodeEvent;
 use crate::standing::Standing;
-use crate::voting::{LogName, Step, Voter};
+use crate::voting::{LogName, Reach, Step, Voter};
 
+/// Who was heard within so long can be counted on: three beats.
+const HEARD: Duration = Duration::from_millis(600);
 /// How often a host that has not said what it knows is told who leads, in ticks.
 const TELL_EVERY: u32 = 20;
+
+/// Whom a node reaches at one moment.
+struct Reached<'a> {
+    node: &'a Node,
+    now: Instant,
+}
+
+impl Reach for Reached<'_> {
+    fn is_up(&self, host: HostId) -> bool {
+        self.node.peers.up(host).is_some() && !self.node.lead.suspects.has(host)
+    }
+
+    fn is_heard(&self, host: HostId) -> bool {
+        self.node.is_heard(self.now, host)
+    }
+}
 
 impl Node {
     /// Whether this host leads, and can have something decided.
@@ -28,6 +47,11 @@ impl Node {
         self.me.is_some()
             && self.me == self.leader()
             && self.voting.voter.as_ref().is_none_or(|voter| voter.leads())
+    }
+
+    /// How this host keeps the log, in words.
+    pub fn voting(&self) -> alloc::string::String {
+        self.voting.voter.as_ref().map_or_else(|| "none".into(), |voter| voter.describe())
     }
 
     /// Whether this host leads.
@@ -142,8 +166,10 @@ impl Node {
             || voter.has(from);
         match consensus::Message::decode(&said.bytes) {
             Ok(Some(message)) if known && Voter::is_from(&message, from) => voter.step(message),
-            Ok(None) => {}
-            _ => self.malformed += 1,
+            Ok(Some(_)) if known => self.malformed += 1,
+            Err(_) => self.malformed += 1,
+            // Who takes part may not be known here yet, or not any more.
+            Ok(_) => {}
         }
     }
 
@@ -152,7 +178,7 @@ impl Node {
         let Keep { generation, replica, vm_key, voters } = keep;
         let name = LogName { generation, replica };
         if self.leader() != Some(from) || self.me == Some(from) || !name.is_of(self.me) {
-            self.malformed += 1;
+            self.malformed += u64::from(!self.is_shared());
             return;
         }
         if self.voting.voter.as_ref().is_some_and(|voter| voter.name() == name) {
@@ -170,11 +196,25 @@ impl Node {
         self.tell(now, host, Message::Keep(keep));
     }
 
+    /// Whether a host was heard just now: those that keep the log answer every beat.
+    fn is_heard(&self, now: Instant, host: HostId) -> bool {
+        let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
+        up.is_some_and(|up| now.since(up.heard_at()) < HEARD)
+    }
+
+    /// Whether most of those that vote can be heard without this host: what it would be lost by can
+    /// be decided. One that is needed for that is not lost.
+    pub(crate) fn can_do_without(&self, now: Instant, host: HostId) -> bool {
+        let Some(voter) = &self.voting.voter else { return true };
+        let (voters, _) = voter.members();
+        let heard = |v: &&HostId| Some(**v) == self.me || self.is_heard(now, **v);
+        2 * voters.iter().filter(|v| **v != host).filter(heard).count() > voters.len()
+    }
+
     /// The leader sees to it that as many vote as are to.
     fn settle_voters(&mut self, now: Instant) {
         let (Some(log), Some(voter)) = (&self.log, &self.voting.voter) else { return };
-        let peers = &self.peers;
-        let Some(step) = voter.next_step(log.snapshot(), |host| peers.up(host).is_some()) else {
+        let Some(step) = voter.next_step(log.snapshot(), &Reached { node: self, now }) else {
             return;
         };
         match &step {

@@ -56,12 +56,14 @@ impl Fault {
     }
 
     /// The hosts, of `hosts`, that it keeps from answering the others.
-    pub(super) fn strikes(self, hosts: usize) -> std::ops::Range<usize> {
+    pub(super) fn strikes(self, hosts: usize, shared: bool) -> std::ops::Range<usize> {
         match self {
             Self::Crash { host }
             | Self::Pause { host, .. }
             | Self::Cut { host, .. }
             | Self::Burst { host, .. } => host..host + 1,
+            // On which side there is a leader then, nobody can say.
+            Self::Part { .. } if shared => 0..hosts,
             Self::Part { first, count, .. } => first..hosts.min(first + count),
             // Nobody is silent for the loss of one of several networks.
             Self::Switch { .. } | Self::Step { .. } => 0..0,

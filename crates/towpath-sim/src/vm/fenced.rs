@@ -21,9 +21,9 @@ pub(super) struct Fenced {
 }
 
 impl Fenced {
-    /// Of `hosts`, these may be lost from now on.
-    pub(super) fn struck(&mut self, fault: Fault, hosts: usize) {
-        self.struck.extend(fault.strikes(hosts));
+    /// Of `hosts`, these may be lost from now on; `shared`: others may come to lead.
+    pub(super) fn struck(&mut self, fault: Fault, hosts: usize, shared: bool) {
+        self.struck.extend(fault.strikes(hosts, shared));
     }
 
     /// A host that was `old` is another one.
@@ -64,13 +64,13 @@ mod tests {
     #[test]
     fn a_fault_strikes_the_hosts_that_it_is_about() {
         let mut fenced = Fenced::default();
-        fenced.struck(Fault::Pause { host: 0, ms: 3000 }, 6);
-        fenced.struck(Fault::Cut { host: 0, ms: 3000 }, 6);
+        fenced.struck(Fault::Pause { host: 0, ms: 3000 }, 6, false);
+        fenced.struck(Fault::Cut { host: 0, ms: 3000 }, 6, false);
         assert_eq!(fenced.struck, BTreeSet::from([0]));
-        fenced.struck(Fault::Step { host: 3, ms: 3000 }, 6);
-        fenced.struck(Fault::Crash { host: 2 }, 6);
+        fenced.struck(Fault::Step { host: 3, ms: 3000 }, 6, false);
+        fenced.struck(Fault::Crash { host: 2 }, 6, false);
         assert_eq!(fenced.struck, BTreeSet::from([0, 2]));
-        fenced.struck(Fault::Part { first: 4, count: 3, ms: 3000 }, 6);
+        fenced.struck(Fault::Part { first: 4, count: 3, ms: 3000 }, 6, false);
         assert_eq!(fenced.struck, BTreeSet::from([0, 2, 4, 5]));
     }
 }

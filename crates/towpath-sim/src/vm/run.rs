@@ -420,6 +420,7 @@ impl<'a> Run<'a> {
 
     fn host_event(&mut self, host: usize, event: &NodeEvent) {
         let me = self.ids[host];
+        if std::env::var_os("DBG").is_some() { let t = format!("{event:?}"); eprintln!("{:.3} host {host}: {}", self.world.now().as_nanos() as f64 / 1e9, &t[..t.len().min(150)]); }
         match event {
             NodeEvent::Joined { me, .. } => {
                 if let Some(old) = self.ids[host].replace(*me) {
@@ -497,7 +498,7 @@ impl<'a> Run<'a> {
         }
         let index = self.struck.len() as u64;
         self.struck.push(fault);
-        self.fenced.struck(fault, self.ids.len());
+        self.fenced.struck(fault, self.ids.len(), self.scenario.voters > 1);
         if let Fault::Crash { host } = fault {
             if self.crashed.len() * 4 >= self.ids.len() || self.crashed.contains(&host) {
                 self.healed += 1;
@@ -513,6 +514,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        if std::env::var_os("DBG").is_some() { eprintln!("{:.3} FAULT {fault:?}", self.world.now().as_nanos() as f64 / 1e9); }
         self.out.faults += 1;
         match fault.strike(&mut self.world, self.scenario.link) {
             Some(at) => self.world.call_at(at, CALL_HEAL | index),
