@@ -173,7 +173,12 @@ impl Node {
                 self.note_refusal(why.into());
                 return;
             }
-            self.adopt(now, from, snapshot);
+            let is_same = self.adopt(now, from, snapshot);
+            let leader = self.leader().filter(|leader| *leader != before && !is_same);
+            if let Some(leader) = leader {
+                // It led, and says that another one does.
+                return self.follow(now, leader);
+            }
         }
         let Some(log) = &self.log else { return };
         let leader = log.leader();
@@ -275,12 +280,13 @@ impl Node {
         earlier.then_some("it knows this host only in an earlier life")
     }
 
-    /// Takes over the leader's state: what differs from ours has changed meanwhile.
-    fn adopt(&mut self, now: Instant, from: HostId, snapshot: Snapshot) {
-        let Some(log) = &self.log else { return };
+    /// Takes over the leader's state: what differs from ours has changed meanwhile. True where who
+    /// leads is the sender in its next life.
+    fn adopt(&mut self, now: Instant, from: HostId, snapshot: Snapshot) -> bool {
+        let Some(log) = &self.log else { return false };
         if snapshot.place() <= log.snapshot().place() {
             self.malformed += u64::from(snapshot.place() < log.snapshot().place());
-            return;
+            return false;
         }
         let key = |snapshot: &Snapshot, host| snapshot.table.get(host).map(|h| h.key);
         let next = snapshot.leader;
@@ -295,6 +301,7 @@ impl Node {
             self.lead.forget_judgements();
         }
         self.take_over(now, ControlState::from_snapshot(snapshot));
+        again
     }
 
     /// Has this state instead of its own: what differs has changed meanwhile.

@@ -420,7 +420,6 @@ impl<'a> Run<'a> {
 
     fn host_event(&mut self, host: usize, event: &NodeEvent) {
         let me = self.ids[host];
-        if std::env::var_os("DBG").is_some() { let t = format!("{event:?}"); eprintln!("{:.3} host {host}: {}", self.world.now().as_nanos() as f64 / 1e9, &t[..t.len().min(150)]); }
         match event {
             NodeEvent::Joined { me, .. } => {
                 if let Some(old) = self.ids[host].replace(*me) {
@@ -467,7 +466,8 @@ impl<'a> Run<'a> {
         }
         let count = self.faults.len() + self.struck.len();
         let due = self.scenario.tasks * (self.struck.len() + 1) / (count + 2);
-        if !self.faults.is_empty() && self.over >= due / 2 {
+        let none_left = self.over == self.tasks.len() && self.enrolled_ever >= own;
+        if !self.faults.is_empty() && (self.over >= due / 2 || none_left) {
             self.strike();
         }
         let done = self.faults.is_empty()
@@ -514,7 +514,6 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        if std::env::var_os("DBG").is_some() { eprintln!("{:.3} FAULT {fault:?}", self.world.now().as_nanos() as f64 / 1e9); }
         self.out.faults += 1;
         match fault.strike(&mut self.world, self.scenario.link) {
             Some(at) => self.world.call_at(at, CALL_HEAL | index),
