@@ -117,6 +117,8 @@ swarm: build
 	$(BIN) sim run scenarios/two-links.toml --seeds $(SEEDS)
 	$(BIN) sim vm --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --links 2 --seeds $(SEEDS) >/dev/null
+	$(BIN) sim vm --voters 3 --faults 3 --seeds $(SEEDS) >/dev/null
+	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
 	for nodes in 3 5 9; do $(BIN) sim consensus --nodes $$nodes --seeds $(SEEDS) >/dev/null || exit 1; done
 
 # All that takes too long for each change.

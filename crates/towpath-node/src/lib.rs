@@ -85,5 +85,5 @@ pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
 pub use invitations::{InviteError, Issued};
 pub use links::Links;
 pub use node::Node;
-pub use voting::VOTERS;
 pub use restore::{Saved, SavedError};
+pub use voting::VOTERS;

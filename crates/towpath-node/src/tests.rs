@@ -183,7 +183,8 @@ fn another_hosts_questions_are_held_to_the_limits_of_a_task() {
         content: alloc::vec![0; MAIL_MAX + 1],
     };
     let asker = other.task(5).expect("a task");
-    let asked = Asked { asker, number: 1, serial: <_>::default(), question: Question::Registry(put) };
+    let asked =
+        Asked { asker, number: 1, serial: <_>::default(), question: Question::Registry(put) };
     node.handle_message(NOW, other, Message::Asked(asked));
     let faults = faults(&node, other);
     assert!(matches!(&faults[..], [Fault::Limit { .. }]), "{faults:?}");
@@ -381,7 +382,11 @@ fn what_the_leader_decides_nobody_else_does() {
         let (mut node, second, mut memory) = node();
         let first = node.me.replace(second).expect("the first");
         let asker = first.task(5).expect("a task");
-        node.handle_message(NOW, first, Message::Asked(Asked { asker, number: 1, serial: <_>::default(), question }));
+        node.handle_message(
+            NOW,
+            first,
+            Message::Asked(Asked { asker, number: 1, serial: <_>::default(), question }),
+        );
         let leader = Some("one at 10.0.0.1:7077".into());
         assert_eq!(faults(&node, first), [Fault::Frozen(leader)]);
         node.pump(NOW, &mut memory);

@@ -67,7 +67,10 @@ impl fmt::Debug for Voting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { vm_key, voter, kept, untold, .. } = self;
         let holds = vm_key.is_some();
-        write!(f, "Voting {{ holds the key: {holds}, kept: {kept}, untold: {untold:?}, {voter:?} }}")
+        write!(
+            f,
+            "Voting {{ holds the key: {holds}, kept: {kept}, untold: {untold:?}, {voter:?} }}"
+        )
     }
 }
 
@@ -220,8 +223,8 @@ impl Voter {
         let (commit, last) = (self.replica.commit(), self.replica.last_index());
         let members = self.replica.members();
         alloc::format!(
-            "{id:?} {role:?} of term {term}, leads in {:?}, committed {commit} of {last}, {members:?}, \
-             refused {:?}, halt {:?}, in {}",
+            "{id:?} {role:?} of term {term}, leads in {:?}, committed {commit} of {last}, \
+             {members:?}, refused {:?}, halt {:?}, in {}",
             self.leads_in,
             self.replica.refused(),
             self.replica.halt(),
@@ -389,9 +392,8 @@ impl Voter {
 
     /// It is elected, and is up no longer as the state has it: another one is to lead.
     fn pass_lead_on(&mut self) {
-        let is_up = |host: HostId| {
-            self.state.table().get(host).is_some_and(|h| h.state == HostState::Up)
-        };
+        let is_up =
+            |host: HostId| self.state.table().get(host).is_some_and(|h| h.state == HostState::Up);
         let voters = &self.replica.members().voters;
         let other = voters.iter().find(|id| host_of(**id).is_some_and(is_up)).copied();
         if let Some(other) = other {
@@ -418,7 +420,11 @@ impl Voter {
             return None;
         }
         let (voters, learners) = self.members();
-        let step = next_step(&Seen { voters: &voters, learners: &learners, wanted: self.wanted }, told, reach);
+        let step = next_step(
+            &Seen { voters: &voters, learners: &learners, wanted: self.wanted },
+            told,
+            reach,
+        );
         // Who is told to be a voter before it is one, can be believed when it leads.
         let named = |host: &HostId| told.voters.contains(host);
         match step {
@@ -522,7 +528,8 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step
     if let Some(host) = learns.then(newcomer).flatten() {
         return Some(Step::Learn(host));
     }
-    if lacking > 0 && learners.len() >= lacking && learners.iter().all(|host| reach.is_heard(*host)) {
+    if lacking > 0 && learners.len() >= lacking && learners.iter().all(|host| reach.is_heard(*host))
+    {
         return learners.first().copied().map(Step::Promote);
     }
     // One is removed only where as many live as there are to be.
@@ -533,4 +540,125 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step
     let fewer = table.len() <= 2 && voters.len() == 2;
     let other = voters.iter().find(|host| **host != told.leader);
     other.copied().filter(|_| fewer).map(Step::Remove)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use towpath_vm::{ControlLog, Fields, Host};
+
+    use super::*;
+
+    fn id(slot: u16) -> HostId {
+        HostId::new(slot, slot.into()).expect("a host")
+    }
+
+    fn host(slot: u16) -> Host {
+        Host {
+            id: id(slot),
+            name: format!("h{slot}"),
+            // Two of each machine.
+            addr: ([10, 0, 0, slot as u8 / 2], 7000 + slot).into(),
+            key: [slot as u8; 32],
+            arch: "any".into(),
+            speed: 1000,
+            cpus: 1,
+            slots: 1,
+            state: HostState::Up,
+            fields: Fields::default(),
+        }
+    }
+
+    /// Everybody is reached, but for these.
+    struct But(&'static [u16]);
+
+    impl Reach for But {
+        fn is_up(&self, host: HostId) -> bool {
+            !self.0.contains(&host.slot())
+        }
+
+        fn is_heard(&self, host: HostId) -> bool {
+            self.is_up(host)
+        }
+    }
+
+    struct Case {
+        up: &'static [u16],
+        lost: &'static [u16],
+        voters: &'static [u16],
+        learners: &'static [u16],
+        wanted: u8,
+        unheard: &'static [u16],
+    }
+
+    const CASE: Case =
+        Case { up: &[], lost: &[], voters: &[1], learners: &[], wanted: 3, unheard: &[] };
+
+    fn step(case: &Case) -> Option<Step> {
+        let mut all = case.up.iter().chain(case.lost).map(|slot| host(*slot));
+        let mut log = ControlLog::found(all.next().expect("a host"), 1);
+        for host in all {
+            log.append(towpath_vm::Change::Added(host));
+        }
+        for slot in case.lost {
+            log.append(towpath_vm::Change::Lost(id(*slot)));
+        }
+        let ids = |slots: &[u16]| slots.iter().map(|s| id(*s)).collect::<BTreeSet<_>>();
+        let (voters, learners) = (ids(case.voters), ids(case.learners));
+        let told = Snapshot { leader: id(1), ..log.snapshot().clone() };
+        let seen = Seen { voters: &voters, learners: &learners, wanted: case.wanted };
+        super::next_step(&seen, &told, &But(case.unheard))
+    }
+
+    #[test]
+    fn those_that_are_to_vote_are_sent_the_log_first_and_begin_together() {
+        assert_eq!(step(&Case { up: &[1], ..CASE }), None);
+        let two = Case { up: &[1, 2], ..CASE };
+        assert_eq!(step(&two), Some(Step::Learn(id(2))), "it holds everything");
+        assert_eq!(step(&Case { learners: &[2], ..two }), None, "and does not vote");
+        let three = || Case { up: &[1, 2, 3], ..CASE };
+        assert_eq!(step(&Case { learners: &[2], ..three() }), Some(Step::Learn(id(3))));
+        let both = || Case { learners: &[2, 3], ..three() };
+        assert_eq!(step(&both()), Some(Step::Promote(id(2))));
+        assert_eq!(step(&Case { unheard: &[3], ..both() }), None, "it has said nothing yet");
+        let half = Case { voters: &[1, 2], learners: &[3], ..three() };
+        assert_eq!(step(&half), Some(Step::Promote(id(3))));
+        assert_eq!(step(&Case { voters: &[1, 2, 3], ..three() }), None);
+        assert_eq!(step(&Case { wanted: 1, ..three() }), None);
+        let five = Case { up: &[1, 2, 3, 4, 5], voters: &[1, 2, 3], wanted: 5, ..CASE };
+        assert_eq!(step(&five), Some(Step::Learn(id(4))));
+        let four = Case { up: &[1, 2, 3, 4], voters: &[1, 2, 3], wanted: 5, ..CASE };
+        assert_eq!(step(&four), None, "four decide no more than three");
+    }
+
+    #[test]
+    fn hosts_of_other_machines_vote_first_then_those_that_have_been_there_longest() {
+        // The second and the third share a machine, the fourth has another.
+        let case = Case { up: &[1, 2, 3, 4], learners: &[2], ..CASE };
+        assert_eq!(step(&case), Some(Step::Learn(id(3))), "learners do not count yet");
+        let case = Case { up: &[2, 3, 4, 6], lost: &[1], voters: &[1, 2, 4], ..CASE };
+        assert_eq!(step(&case), Some(Step::Learn(id(6))), "3 shares a machine with 2");
+        let case =
+            Case { up: &[2, 3, 4, 6], unheard: &[6], lost: &[1], voters: &[1, 2, 4], ..CASE };
+        assert_eq!(step(&case), Some(Step::Learn(id(3))));
+    }
+
+    #[test]
+    fn who_is_lost_is_replaced_and_who_left_is_removed() {
+        let lost = || Case { up: &[2, 3, 4], lost: &[1], voters: &[1, 2, 3], ..CASE };
+        assert_eq!(step(&lost()), Some(Step::Learn(id(4))));
+        assert_eq!(step(&Case { learners: &[4], ..lost() }), Some(Step::Promote(id(4))));
+        let after = Case { voters: &[1, 2, 3, 4], ..lost() };
+        assert_eq!(step(&after), Some(Step::Remove(id(1))));
+        let nobody = Case { up: &[2, 3], ..lost() };
+        assert_eq!(step(&nobody), None, "there is nobody in its place");
+        let learner = Case { up: &[1, 3], lost: &[2], learners: &[2], ..CASE };
+        assert_eq!(step(&learner), Some(Step::Remove(id(2))));
+        // The table knows nothing of who left.
+        let left = Case { up: &[1, 2, 4], voters: &[1, 2, 3], ..CASE };
+        assert_eq!(step(&left), Some(Step::Remove(id(3))));
+        let two = Case { up: &[1, 2], voters: &[1, 2], ..CASE };
+        assert_eq!(step(&two), Some(Step::Remove(id(2))), "one of two decides alone");
+    }
 }

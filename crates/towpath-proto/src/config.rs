@@ -206,6 +206,10 @@ pub enum Plant {
     HeadAsleep,
     /// Some commands of the control log are applied twice.
     CommandTwice,
+    /// A leader declares hosts lost that are needed to decide it.
+    LostAlone,
+    /// A question that is asked again of the next leader is taken for a new one.
+    AskedTwice,
     /// A lost offer of an address is not repeated.
     OfferForgotten,
     /// The address of a new path is challenged once, and no more.

@@ -30,6 +30,12 @@ fn of_tasks(plant: Plant, seed: u64) -> Vec<String> {
     run_with(&VmScenario::default(), seed, &|c| c.plant = plant).violations
 }
 
+/// The same where three hosts keep the log, and the founder fails like any other.
+fn of_voters(plant: Plant, seed: u64) -> Vec<String> {
+    let scenario = VmScenario { voters: 3, faults: 3, ..VmScenario::default() };
+    run_with(&scenario, seed, &|c| c.plant = plant).violations
+}
+
 /// The first of `seeds` seeds finds the bug, by what it is.
 fn is_found(
     plant: Plant,
@@ -51,6 +57,7 @@ const FLOWS: (&str, fn(Plant, u64) -> Vec<String>) = ("run", of_flows);
 const TWO_LINKS: (&str, fn(Plant, u64) -> Vec<String>) =
     ("run scenarios/two-links.toml", of_two_links);
 const TASKS: (&str, fn(Plant, u64) -> Vec<String>) = ("vm", of_tasks);
+const VOTERS: (&str, fn(Plant, u64) -> Vec<String>) = ("vm --voters 3 --faults 3", of_voters);
 
 #[test]
 fn without_a_bug_nothing_is_found() {
@@ -59,6 +66,7 @@ fn without_a_bug_nothing_is_found() {
         let two = of_two_links(Plant::None, seed);
         assert_eq!(two, [""; 0], "towpath sim run scenarios/two-links.toml --seed {seed}");
         assert_eq!(of_tasks(Plant::None, seed), [""; 0], "towpath sim vm --seed {seed}");
+        assert_eq!(of_voters(Plant::None, seed), [""; 0], "towpath sim {} --seed {seed}", VOTERS.0);
     }
 }
 
@@ -246,4 +254,16 @@ fn an_answer_that_is_forgotten_is_found() {
 #[test]
 fn an_entry_of_an_earlier_term_that_is_committed_by_counting_is_found() {
     is_found_in_the_log(LogPlant::OldTermCommitted, &["is lost", "is changed"]);
+}
+
+// Several that keep the log.
+
+#[test]
+fn a_loss_by_whoever_is_lost_is_found() {
+    is_found(Plant::LostAlone, VOTERS, 200, "");
+}
+
+#[test]
+fn a_question_that_is_done_twice_is_found() {
+    is_found(Plant::AskedTwice, VOTERS, 200, "");
 }

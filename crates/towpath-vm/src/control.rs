@@ -362,7 +362,9 @@ impl ControlState {
             return Err(StateError::Version(*version));
         }
         match postcard::take_from_bytes::<Self>(body) {
-            Ok((state, [])) => state.snapshot().check().map_err(StateError::Refused).map(|()| state),
+            Ok((state, [])) => {
+                state.snapshot().check().map_err(StateError::Refused).map(|()| state)
+            }
             _ => Err(StateError::Malformed),
         }
     }

@@ -161,7 +161,6 @@ impl ControlLog {
         Self { snapshot }
     }
 
-
     /// The incarnation of the host that the next entry adds: the index of that entry, so that none
     /// is used twice.
     pub const fn next_incarnation(&self) -> u32 {

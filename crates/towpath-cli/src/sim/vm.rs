@@ -88,8 +88,8 @@ impl VmArgs {
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
         format!(
-            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters} --seed \
-             {seed}"
+            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters} \
+             --seed {seed}"
         )
     }
 }

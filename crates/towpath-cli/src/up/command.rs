@@ -22,9 +22,9 @@ use crate::{control, down};
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
 /// Why a founder may not come back.
-const NOBODY_LEADS: &str = "others may lead this virtual machine by now, and none of them took this \
-    host in\nhint: start one of them; where most of those that voted are gone for good, `towpath \
-    up --recover` leads again from what this host kept";
+const NOBODY_LEADS: &str = "others may lead this virtual machine by now, and none of them took \
+    this host in\nhint: start one of them; where most of those that voted are gone for good, \
+    `towpath up --recover` leads again from what this host kept";
 /// Exit status when some hosts are up and some are not.
 pub(super) const SOME_FAILED: u8 = 1;
 
@@ -128,8 +128,13 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let from = if machines.source == Source::Slurm { "Slurm" } else { "TOWPATH_HOSTS" };
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
-    let Outcome { started, failed, interrupted } =
-        start_machines(vm, machines, None, &args.listen, (&args.remote, &args.tuning, args.leading))?;
+    let Outcome { started, failed, interrupted } = start_machines(
+        vm,
+        machines,
+        None,
+        &args.listen,
+        (&args.remote, &args.tuning, args.leading),
+    )?;
     if interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }

@@ -39,7 +39,8 @@ impl ListedArgs {
         check_down(vm)?;
         let machines = Machines { source: Source::Hostfile, list: list(hosts)? };
         let leading = Leading::default();
-        let outcome = start_machines(vm, machines, own, &[], (&self.remote, &self.tuning, leading))?;
+        let outcome =
+            start_machines(vm, machines, own, &[], (&self.remote, &self.tuning, leading))?;
         if outcome.interrupted {
             bail!("interrupted");
         }

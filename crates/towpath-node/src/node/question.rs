@@ -175,6 +175,11 @@ impl Node {
                 self.local.questions.remove(before, asker, number);
             }
             self.wait_for(asker, number, leader);
+            #[cfg(plant)]
+            let serial = match self.plant() {
+                towpath_proto::config::Plant::AskedTwice => <_>::default(),
+                _ => serial,
+            };
             let question = Question::Registry(op);
             self.tell(now, leader, Message::Asked(Asked { asker, number, serial, question }));
         }
@@ -294,8 +299,7 @@ impl Node {
             return self.answer(task, number, Err(fault));
         }
         let hosts = self.log.iter().flat_map(|l| l.table().up()).map(|h| h.id);
-        let hosts: Vec<HostId> =
-            hosts.filter(|h| *h != me && !self.is_out_of_reach(*h)).collect();
+        let hosts: Vec<HostId> = hosts.filter(|h| *h != me && !self.is_out_of_reach(*h)).collect();
         let mut open = BTreeSet::new();
         for host in hosts {
             open.insert(self.query(host, Asker::Task(task, number)));

@@ -78,8 +78,7 @@ impl Node {
         let voters = snapshot.voters.iter().filter_map(|v| snapshot.table.get(*v));
         let rest = snapshot.table.up().filter(|h| !snapshot.voters.contains(&h.id));
         let all = voters.chain(rest).filter(|h| h.key != own);
-        let mut others: VecDeque<_> =
-            all.map(|h| (self.addr_of(h), HostKey(h.key))).collect();
+        let mut others: VecDeque<_> = all.map(|h| (self.addr_of(h), HostKey(h.key))).collect();
         self.events.push_back(NodeEvent::Returning { hosts: others.len() });
         let Some((addr, key)) = others.pop_front() else { return };
         let (reason, again) = (Reason::Founded, Joining::again(now, addr, key));

@@ -161,9 +161,8 @@ impl Node {
     pub(crate) fn handle_consensus(&mut self, from: HostId, said: &Consensus) {
         let Some(log) = &self.log else { return };
         let Some(voter) = &mut self.voting.voter else { return };
-        let known = log.leader() == from
-            || log.snapshot().voters.contains(&from)
-            || voter.has(from);
+        let known =
+            log.leader() == from || log.snapshot().voters.contains(&from) || voter.has(from);
         match consensus::Message::decode(&said.bytes) {
             Ok(Some(message)) if known && Voter::is_from(&message, from) => voter.step(message),
             Ok(Some(_)) if known => self.malformed += 1,
@@ -206,6 +205,10 @@ impl Node {
     /// be decided. One that is needed for that is not lost.
     pub(crate) fn can_do_without(&self, now: Instant, host: HostId) -> bool {
         let Some(voter) = &self.voting.voter else { return true };
+        #[cfg(plant)]
+        if self.plant() == towpath_proto::config::Plant::LostAlone {
+            return true;
+        }
         let (voters, _) = voter.members();
         let heard = |v: &&HostId| Some(**v) == self.me || self.is_heard(now, **v);
         2 * voters.iter().filter(|v| **v != host).filter(heard).count() > voters.len()
@@ -223,7 +226,9 @@ impl Node {
                 return self.propose(now, Command::Voters(hosts));
             }
             // A founder that ends now has to know that others may have come to lead.
-            Step::Promote(_) if self.config.keeps_table && self.voting.kept < log.snapshot().index => {
+            Step::Promote(_)
+                if self.config.keeps_table && self.voting.kept < log.snapshot().index =>
+            {
                 return;
             }
             Step::Learn(host) => {
@@ -305,7 +310,10 @@ impl Node {
     /// This host led, and others may have elected another one meanwhile: it decides nothing.
     fn give_up_lead(&mut self) {
         let Some(me) = self.me.filter(|me| self.leader() == Some(*me)) else { return };
-        if self.voting.voter.is_none() || self.leads() || core::mem::replace(&mut self.standing.frozen, true) {
+        if self.voting.voter.is_none()
+            || self.leads()
+            || core::mem::replace(&mut self.standing.frozen, true)
+        {
             return;
         }
         self.lead.forget_judgements();

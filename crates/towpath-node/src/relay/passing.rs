@@ -55,8 +55,7 @@ impl Node {
         let (origin, number) = (header.src.host(), placed.number);
         let up = |host: HostId| {
             let entry = self.log.as_ref().and_then(|l| l.table().get(host));
-            entry.is_some_and(|h| h.state == HostState::Up)
-                && !self.is_out_of_reach(host)
+            entry.is_some_and(|h| h.state == HostState::Up) && !self.is_out_of_reach(host)
         };
         let receivers: Vec<_> =
             placed.receivers.into_iter().skip_while(|(task, ..)| !up(task.host())).collect();

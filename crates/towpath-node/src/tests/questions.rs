@@ -370,8 +370,7 @@ fn a_host_that_reads_nothing_gets_no_answers_and_no_tasks() {
     };
     assert!(told.iter().any(limit), "{told:?}");
     let now = net.now;
-    let asked =
-        towpath_vm::message::Asked {
+    let asked = towpath_vm::message::Asked {
         asker: peer,
         number: 1,
         serial: <_>::default(),

@@ -13,9 +13,10 @@ use alloc::vec::Vec;
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
-    ChannelAsk, ChannelWithdrawn, Consensus, Credit, Entries, Exited, Halt, Input, Keep, Kill, List,
-    MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor, Started, StreamAsk,
-    StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
+    ChannelAsk, ChannelWithdrawn, Consensus, Credit, Entries, Exited, Halt, Input, Keep, Kill,
+    List, MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor,
+    Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch,
+    WatchTask, Welcome,
 };
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};

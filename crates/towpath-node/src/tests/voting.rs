@@ -92,7 +92,9 @@ fn another_one_leads_when_the_leader_is_gone_and_what_runs_elsewhere_does_not_no
     assert!(leader > 0);
     // The group is there, with who was in it; a new one comes in behind them.
     let size = net.ask(2, two, Question::Registry(RegistryOp::Members("g".into())));
-    let Ok(Answer::Registry(RegistryAnswer::Members { members, .. })) = size else { panic!("{size:?}") };
+    let Ok(Answer::Registry(RegistryAnswer::Members { members, .. })) = size else {
+        panic!("{size:?}")
+    };
     assert_eq!(members, [Some(two), Some(three)]);
     net.run(10_000);
     assert_eq!(state(&mut net, 3, founder), Some(HostState::Lost));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use towpath_proto::Rng;
 use towpath_wire::Instant;
 
+use super::scenario::VmScenario;
 use crate::link::LinkSpec;
 use crate::scenario::between;
 use crate::world::World;
@@ -28,7 +29,23 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) fn draw(rng: &mut Rng, hosts: usize, shared: bool) -> Self {
+    /// Those of a run on so many hosts.
+    pub(super) fn draw_all(
+        scenario: &VmScenario,
+        hosts: usize,
+        rng: &mut Rng,
+        more: &mut Rng,
+    ) -> Vec<Self> {
+        let draw = |_| Self::draw(rng, hosts, scenario.voters > 1);
+        let mut faults: Vec<_> = (0..scenario.faults).map(draw).collect();
+        // One at most is of a network: two at once would cut everybody off.
+        if let Some(first) = faults.first_mut() {
+            *first = first.place(more, scenario.links);
+        }
+        faults
+    }
+
+    fn draw(rng: &mut Rng, hosts: usize, shared: bool) -> Self {
         // Where it alone leads, the founder is away at times, but it stays: without it nothing
         // changes any more.
         let first = u64::from(!shared);
@@ -49,7 +66,7 @@ impl Fault {
     }
 
     /// Where hosts stand on several networks: some faults are of one of these.
-    pub(super) fn place(self, rng: &mut Rng, networks: u8) -> Self {
+    fn place(self, rng: &mut Rng, networks: u8) -> Self {
         let (lost, fabric, ms) =
             (rng.below(2) == 0, rng.below(networks.into()) as u8, between(rng, 50, 6000));
         if lost && networks > 1 { Self::Switch { fabric, ms } } else { self }

@@ -109,12 +109,7 @@ impl<'a> Run<'a> {
             world.add_star_fabric(scenario.link, |_| more.below(2) == 0);
         }
         pace(&mut world, seed, scenario);
-        let mut faults: Vec<_> =
-            (0..scenario.faults).map(|_| Fault::draw(&mut rng, hosts, scenario.voters > 1)).collect();
-        // One at most is of a network: two at once would cut everybody off.
-        if let Some(first) = faults.first_mut() {
-            *first = first.place(&mut more, scenario.links);
-        }
+        let faults = Fault::draw_all(scenario, hosts, &mut rng, &mut more);
         let addresses: Vec<_> = (0..hosts).map(|host| world.addresses(host)).collect();
         let config = |host: usize| NodeConfig {
             name: format!("sim{host}"),

@@ -67,16 +67,22 @@ impl Run<'_> {
         pairs
     }
 
-    /// One host leads, and all that live follow it.
-    fn check_leader(&mut self, living: &[usize]) {
+    fn living(&self) -> Vec<usize> {
+        (0..self.ids.len()).filter(|h| !self.crashed.contains(h)).collect()
+    }
+
+    /// One host leads, and all that live follow it; the place of its log.
+    fn check_leader(&mut self, living: &[usize]) -> u64 {
         let node = |host: &usize| self.world.hosts[*host].node.as_ref();
         let leaders: Vec<usize> =
             living.iter().filter(|h| node(h).is_some_and(Node::is_leader)).copied().collect();
         let [leader] = leaders[..] else {
             let keeps = living.iter().filter_map(|h| Some(format!("{h}: {}", node(h)?.voting())));
             let what = format!("hosts {leaders:?} lead: {:?}", keeps.collect::<Vec<_>>());
-            return self.ledger.violate(what);
+            self.ledger.violate(what);
+            return 0;
         };
+        let entries = node(&leader).map_or(0, Node::log_index);
         let id = self.ids[leader];
         let astray = |h: &&usize| node(h).is_some_and(|n| n.leader() != id || n.is_frozen());
         if let Some(astray) = living.iter().find(astray) {
@@ -88,21 +94,19 @@ impl Run<'_> {
             );
             self.ledger.violate(what);
         }
+        entries
     }
 
     /// Looks at what is left, and writes the outcome.
     pub(super) fn check(&mut self) {
-        let living: Vec<usize> =
-            (0..self.ids.len()).filter(|h| !self.crashed.contains(h)).collect();
+        let living = self.living();
         self.ledger.check_quiet(|t| {
             self.by_id.get(&t).is_some_and(|i| self.tasks[*i].stage == Stage::Enrolled)
         });
         self.ledger.close();
         let mut peaks: HashMap<String, u64> = HashMap::new();
         let pairs = self.pairs_by_host();
-        self.check_leader(&living);
-        let first = living.first().and_then(|host| self.world.hosts[*host].node.as_ref());
-        let entries = first.map_or(0, Node::log_index);
+        let entries = self.check_leader(&living);
         for host in living {
             let h = &self.world.hosts[host];
             let used = h.memory.used();
@@ -147,7 +151,8 @@ impl Run<'_> {
         let mut peaks: Vec<(String, u64)> = peaks.into_iter().collect();
         peaks.sort();
         self.out.peaks = peaks;
-        let leader = self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.is_leader());
+        let leader =
+            self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.is_leader());
         if let Some(node) = leader {
             self.out.growth.table = node.hosts().count();
             self.out.growth.snapshot_bytes = node.snapshot_bytes();

@@ -48,6 +48,31 @@ fn with_two_links_every_promise_is_kept_while_one_network_fails() {
 }
 
 #[test]
+fn where_three_keep_the_log_any_host_may_be_lost() {
+    let scenario = VmScenario { voters: 3, faults: 3, ..VmScenario::default() };
+    let mut failed = Vec::new();
+    let mut lost = 0;
+    // At the latter ones two voters were away at once, and a host heard of its leader by another.
+    for seed in (0..60).chain([83, 258, 546]) {
+        let out = run(&scenario, seed);
+        lost += out.hosts_lost;
+        if !out.violations.is_empty() {
+            failed
+                .push(format!("sim vm --voters 3 --faults 3 --seed {seed}: {:#?}", out.violations));
+        }
+    }
+    let scenario = VmScenario { voters: 5, faults: 5, hosts: 9, ..VmScenario::default() };
+    for seed in 0..10 {
+        let out = run(&scenario, seed);
+        if !out.violations.is_empty() {
+            failed.push(format!("sim vm --voters 5 --faults 5 --hosts 9 --seed {seed}"));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(lost > 30, "{lost}");
+}
+
+#[test]
 fn same_seed_same_trace() {
     let scenario = VmScenario::default();
     let hash = |seed| run(&scenario, seed).trace_hash;

@@ -1,0 +1,182 @@
+//! A virtual machine whose log three hosts keep: any one of them may be killed. Real processes on
+//! loopback.
+
+use std::time::{Duration, Instant};
+
+use towpath::Task;
+use towpath::task::Wanted;
+use towpath_vm::talk::{MailRules, RegistryOp};
+
+use crate::support::{PROMPT, Vm, text};
+
+const ANY: Wanted = Wanted { source: None, tag: None, context: 0 };
+/// Kills of the leader, one after the other, each replaced by a host that joins.
+const KILLS: usize = 4;
+/// How long control may stand still: an election is 1 to 2 s after the last word of a leader, and
+/// the machine is busy.
+const GAP: Duration = Duration::from_secs(6);
+
+fn up(hosts: &str) -> Vm {
+    let vm = Vm::new();
+    let out = vm.towpath(&["up", "--hosts", hosts, "--voters", "3"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    wait_until(&vm, |hosts| voters(hosts) == 3);
+    vm
+}
+
+/// Hosts as `towpath hosts --json` tells them.
+fn hosts(vm: &Vm) -> Vec<serde_json::Value> {
+    let out = vm.towpath(&["hosts", "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+    list["hosts"].as_array().cloned().unwrap_or_default()
+}
+
+fn voters(hosts: &[serde_json::Value]) -> usize {
+    hosts.iter().filter(|h| h["votes"] == true && h["state"] == "up").count()
+}
+
+fn wait_until(vm: &Vm, is: impl Fn(&[serde_json::Value]) -> bool) -> Vec<serde_json::Value> {
+    let begin = Instant::now();
+    loop {
+        let hosts = hosts(vm);
+        if is(&hosts) {
+            return hosts;
+        }
+        assert!(begin.elapsed() < PROMPT, "{hosts:#?}");
+    }
+}
+
+/// Which of this machine's daemons leads, as that sees it itself.
+fn leader(vm: &Vm) -> Option<usize> {
+    let numbers = vm.vm_dir().local_hosts().unwrap();
+    numbers.into_iter().find(|n| {
+        let socket = vm.vm_dir().host(*n).join("sock");
+        let info = towpath::Client::connect(&socket).ok().and_then(|mut c| c.info().ok());
+        info.is_some_and(|info| info.me.is_some() && info.me == info.leader && !info.frozen)
+    })
+}
+
+fn wait_for_leader(vm: &Vm) -> usize {
+    let begin = Instant::now();
+    loop {
+        if let Some(leader) = leader(vm) {
+            return leader;
+        }
+        assert!(begin.elapsed() < PROMPT, "nobody leads");
+    }
+}
+
+fn kill(vm: &Vm, host: usize) {
+    Vm::signal(vm.pid(host), "-KILL");
+}
+
+fn task(vm: &Vm, host: usize) -> Task {
+    Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap()
+}
+
+#[test]
+fn the_leader_is_killed_again_and_again_and_nothing_is_lost_that_was_elsewhere() {
+    let vm = up("5");
+    // On a host that is not killed: the last of those that began.
+    let (mut a, mut b) = (task(&vm, 5), task(&vm, 5));
+    for task in [&mut a, &mut b] {
+        task.join_group("g").unwrap();
+    }
+    let numbers: String = (1..=200).map(|n| format!("{n}\n")).collect();
+    let script = "sleep 0.1; echo $1";
+    let mut farm = vm.command(&["farm", "--", "sh", "-c", script, "sh", "{}"]);
+    // Its daemon is the first: it goes on through another.
+    let farm = std::thread::spawn(move || {
+        use std::io::Write;
+        use std::process::Stdio;
+        farm.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = farm.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(numbers.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    });
+    let mut gaps = Vec::new();
+    for round in 0..KILLS {
+        let killed = wait_for_leader(&vm);
+        if killed == 5 {
+            break;
+        }
+        kill(&vm, killed);
+        let begin = Instant::now();
+        // What is asked while nobody leads is answered by the next one.
+        let content = round.to_le_bytes();
+        let rules = MailRules { many: true, ..MailRules::default() };
+        a.mail_put("m", None, rules, 0, content.to_vec()).unwrap();
+        gaps.push(begin.elapsed());
+        let barrier = std::thread::spawn(move || {
+            b.group_barrier("g", 2).unwrap();
+            b
+        });
+        a.group_barrier("g", 2).unwrap();
+        b = barrier.join().unwrap();
+        assert_ne!(wait_for_leader(&vm), killed);
+        let token = text(&vm.towpath(&["token"]).stdout);
+        let out = vm.with_input(&["join", "-"], token.as_bytes());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        wait_until(&vm, |hosts| voters(hosts) == 3);
+    }
+    println!("control stood still for {gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap < GAP), "{gaps:?}");
+    let boxes = a.mailboxes("m").unwrap();
+    assert_eq!(boxes[0].entries.len(), gaps.len(), "each was put once");
+    assert_eq!(a.group_members("g").unwrap().members.len(), 2);
+    let get = RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: true, wait: false };
+    assert_eq!(a.mail_get(get).unwrap().content, 0usize.to_le_bytes());
+    // Neither has heard anything else.
+    assert!(a.recv_timeout(&ANY, Duration::ZERO).unwrap().is_none());
+    let farmed = farm.join().unwrap();
+    assert!(farmed.status.success(), "{}", text(&farmed.stderr));
+    let mut lines: Vec<u32> = text(&farmed.stdout).lines().map(|l| l.parse().unwrap()).collect();
+    lines.sort_unstable();
+    assert!(lines.into_iter().eq(1..=200), "each item has one result");
+}
+
+#[test]
+fn a_founder_that_was_killed_and_starts_again_follows_whoever_leads() {
+    let vm = up("4");
+    let mut task = task(&vm, 4);
+    task.join_group("g").unwrap();
+    kill(&vm, 1);
+    let leads = wait_for_leader(&vm);
+    assert_ne!(leads, 1);
+    let out = vm.towpath(&["up"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let up = |h: &&serde_json::Value| h["state"] == "up";
+    wait_until(&vm, |hosts| hosts.iter().filter(up).count() == 4 && voters(hosts) == 3);
+    assert_eq!(leader(&vm), Some(leads), "it follows");
+    assert_eq!(task.group_members("g").unwrap().members.len(), 1, "the group is there");
+    // All of it ends.
+    let out = vm.towpath(&["down"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(hosts(&vm).is_empty());
+}
+
+#[test]
+fn where_most_of_those_that_voted_are_gone_the_founder_leads_again_when_told_to() {
+    let vm = up("3");
+    for host in [2, 3] {
+        kill(&vm, host);
+    }
+    let frozen = |vm: &Vm| vm.client(1).info().unwrap().frozen;
+    let begin = Instant::now();
+    while !frozen(&vm) {
+        assert!(begin.elapsed() < PROMPT, "it can have nothing decided");
+    }
+    let out = vm.towpath(&["hosts"]);
+    assert!(text(&out.stderr).contains("until another one leads"), "{}", text(&out.stderr));
+    kill(&vm, 1);
+    let out = vm.towpath(&["up", "--recover"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(leader(&vm), Some(1));
+    // It takes hosts in again, and these keep the log with it.
+    for _ in 0..2 {
+        let token = text(&vm.towpath(&["token"]).stdout);
+        let out = vm.with_input(&["join", "-"], token.as_bytes());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    }
+    wait_until(&vm, |hosts| voters(hosts) == 3);
+}
