@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,10 +15,9 @@ use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 use towpath::table;
 
-use super::local::{Start, Tuning};
+use super::local::{Interrupted, Start, Tuning, failed};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
-use crate::interrupt::INTERRUPTED;
-use crate::{control, down};
+use crate::{control, down, interrupt};
 
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
@@ -104,15 +104,10 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let Some(machines) = named else {
         let here: SocketAddr = ([127, 0, 0, 1], 0).into();
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
-        let tuning = args.tuning.for_hosts(hosts);
-        let mut started = vec![found(vm, listen, &tuning, None, &[])?];
-        if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
-            // Half a virtual machine is of no use to anyone.
-            let _ = down::end_all(vm, true);
-            return Err(e);
-        }
-        report(vm, &started, &[], args.json)?;
-        return Ok(ExitCode::SUCCESS);
+        return match start_here(vm, hosts, listen, &args.tuning) {
+            Ok(started) => report(vm, &started, &[], args.json).map(|()| ExitCode::SUCCESS),
+            Err(why) => failed(why),
+        };
     };
     if machines.source != Source::Hostfile {
         let list: Vec<&str> = machines.list.iter().map(|m| m.name.as_str()).take(8).collect();
@@ -120,13 +115,34 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let from = if machines.source == Source::Slurm { "Slurm" } else { "TOWPATH_HOSTS" };
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
-    let Outcome { started, failed, interrupted } =
-        start_machines(vm, machines, None, &args.listen, (&args.remote, &args.tuning))?;
-    if interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
+    let how = (&args.remote, &args.tuning);
+    let outcome = match start_machines(vm, machines, None, &args.listen, how) {
+        Ok(outcome) => outcome,
+        Err(why) => return failed(why),
+    };
+    if outcome.interrupted {
+        return failed(Interrupted.into());
     }
-    report(vm, &started, &failed, args.json)?;
-    Ok(ExitCode::from(if failed.is_empty() { 0 } else { SOME_FAILED }))
+    report(vm, &outcome.started, &outcome.failed, args.json)?;
+    Ok(ExitCode::from(if outcome.failed.is_empty() { 0 } else { SOME_FAILED }))
+}
+
+/// Starts so many hosts on this machine, or none.
+fn start_here(
+    vm: &VmDir,
+    hosts: u16,
+    listen: &[SocketAddr],
+    tuning: &Tuning,
+) -> anyhow::Result<Vec<Started>> {
+    let interrupt = interrupt::flag()?;
+    let tuning = tuning.for_hosts(hosts);
+    let mut started = vec![found(vm, listen, &tuning, None, &[], &interrupt)?];
+    if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started, &interrupt) {
+        // Half a virtual machine is of no use to anyone.
+        let _ = down::end_all(vm, true);
+        return Err(e);
+    }
+    Ok(started)
 }
 
 /// Founds the virtual machine here and starts a host on each of the other machines; ends what it
@@ -151,7 +167,16 @@ pub(super) fn start_machines(
     };
     let listen = own_addr.as_ref().map_or(listen, std::slice::from_ref);
     let tuning = Tuning { slots: options.slots.or(tuning.slots), ..tuning.clone() };
-    let first = found(vm, listen, &tuning.for_hosts(1), name.as_deref(), &options.env)?;
+    let tuning_here = tuning.for_hosts(1);
+    let interrupt = interrupt::flag()?;
+    let first = found(vm, listen, &tuning_here, name.as_deref(), &options.env, &interrupt)?;
+    // Whoever starts the others takes them.
+    let came = interrupt.load(Ordering::Relaxed);
+    drop(interrupt);
+    if came {
+        let _ = down::end_all(vm, true);
+        return Err(Interrupted.into());
+    }
     let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
     if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
         let _ = down::end_all(vm, true);
@@ -184,9 +209,10 @@ fn found(
     tuning: &Tuning,
     name: Option<&str>,
     env: &[(String, String)],
+    interrupt: &AtomicBool,
 ) -> anyhow::Result<Started> {
     let start = Start { vm, number: 1, listen, tuning, token: None, name, env };
-    Ok(start.start()?.wait()?.0)
+    Ok(start.start()?.wait(interrupt)?.0)
 }
 
 fn start_rest(
@@ -195,6 +221,7 @@ fn start_rest(
     first: &[SocketAddr],
     tuning: &Tuning,
     started: &mut Vec<Started>,
+    interrupt: &AtomicBool,
 ) -> anyhow::Result<()> {
     if hosts == 1 {
         return Ok(());
@@ -202,6 +229,9 @@ fn start_rest(
     let token = control::issue_token(vm, OWN_TOKEN_S, Some(u32::from(hosts) - 1))?;
     // One after the other, so that daemon n of this machine is host n.
     for number in 2..=hosts {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
         if is_locked(&vm.host(number.into())) {
             continue; // it came back, or will
         }
@@ -222,7 +252,7 @@ fn start_rest(
             name: None,
             env: &[],
         };
-        started.push(start.start()?.wait()?.0);
+        started.push(start.start()?.wait(interrupt)?.0);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use towpath::daemon::{self, DaemonOptions, EngineArgs, Role, Started};
 use towpath::start::processors;
 use towpath::{VmDir, log};
+use towpath_report::text::causes;
 
 use super::local::Tuning;
 
@@ -66,7 +67,7 @@ pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> 
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(e) => {
-            say(&json!({ "failed": format!("{e:#}") }));
+            say(&json!({ "failed": causes(e.chain()) }));
             Err(e)
         }
     }

@@ -33,3 +33,4 @@ mod survival;
 mod tap;
 mod tokens;
 mod transfer;
+mod undone;

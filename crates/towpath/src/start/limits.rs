@@ -61,6 +61,8 @@ impl Descriptors {
         let Some(found) = self.found else { return command.spawn() };
         let hard = getrlimit(Resource::Nofile).maximum;
         let ours = Rlimit { current: hard, maximum: hard };
+        // The hard one may have been lowered since.
+        let found = hard.map_or(found, |hard| found.min(hard));
         let theirs = Rlimit { current: Some(found), maximum: hard };
         if lowest_free().is_none_or(|fd| fd + SPARE >= found) {
             let child = command.spawn()?;

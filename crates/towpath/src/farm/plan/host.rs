@@ -62,6 +62,8 @@ pub(super) struct HostLoad {
     /// would use up one of its retries.
     setbacks_in_a_row: u32,
     pub(super) paused_until: Instant,
+    /// It was told that it had no room.
+    pub(super) no_room_told: bool,
 }
 
 impl HostLoad {
@@ -76,6 +78,7 @@ impl HostLoad {
             not_started_in_a_row: 0,
             setbacks_in_a_row: 0,
             paused_until: Instant::ZERO,
+            no_room_told: false,
         }
     }
 
