@@ -37,7 +37,7 @@ Every command has TOWPATH_SEQ (the item's number) and TOWPATH_HOST set, and of t
 only what --env names. Its standard input is empty, but for --pipe. If a host is lost, its items
 run again elsewhere: a command may run more than once, but exactly one result of it counts. A host
 that has no descriptors, processes or memory left is told of and asked again later; meanwhile its
-items run elsewhere. Where no host has any for about half a minute, an item fails.
+items run elsewhere. Where no host has any for about half a minute, the farm ends with 255.
 
 Items are known by their numbers and commands: --resume wants the same command and the same items in
 the same order as before (more may follow), else it says what differs and runs nothing.

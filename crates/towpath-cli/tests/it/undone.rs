@@ -189,6 +189,10 @@ fn items_of_a_host_without_descriptors_run_elsewhere_and_it_is_named() {
     let vm = Vm::up(2);
     let again = without_descriptors(vm.pid(2));
     let items: Vec<u8> = (1..=40).flat_map(|i| format!("{i}\n").into_bytes()).collect();
+    // It cannot even say so itself to who asks it.
+    let dir = vm.vm_dir().host(2);
+    let asked = towpath::Client::connect(&dir.join("sock")).unwrap().info().unwrap_err();
+    assert!(asked.to_string().contains("its limit is 3"), "{asked}");
     let begin = Instant::now();
     let out = vm.with_input(&["farm", "-k", "echo", "{}"], &items);
     let took = begin.elapsed();

@@ -307,33 +307,40 @@ impl Plan {
             }
             _ => false,
         };
-        let exclude = self.hosts.get_mut(&host).is_some_and(|load| {
-            if has_no_room(&exit.ending) {
-                load.ended_without_room(now)
-            } else {
-                load.ended(now, &exit.ending, exit.wall_us, blame)
-            }
-        });
-        let why = exclude.then(|| exit.ending.to_string());
-        if has_no_room(&exit.ending) && !self.stopped {
-            self.tell_no_room(host, &exit.ending);
-        }
+        let exclude = if has_no_room(&exit.ending) {
+            self.end_without_room(now, host, &exit.ending);
+            if self.nobody_has_room() { self.usable().collect() } else { vec![] }
+        } else {
+            let end = |load: &mut HostLoad| load.ended(now, &exit.ending, exit.wall_us, blame);
+            if self.hosts.get_mut(&host).is_some_and(end) { vec![host] } else { vec![] }
+        };
+        let why = exit.ending.to_string();
         self.settle(now, tag, flight, exit);
-        if let Some(why) = why {
-            if let Some(load) = self.hosts.get_mut(&host) {
+        for host in &exclude {
+            if let Some(load) = self.hosts.get_mut(host) {
                 load.standing = HostStanding::Excluded;
             }
-            self.events.push_back(PlanEvent::Excluded { host, why });
+            self.events.push_back(PlanEvent::Excluded { host: *host, why: why.clone() });
+        }
+        if !exclude.is_empty() {
             self.give_up_unstartable();
         }
     }
 
-    /// Says once of each host that it has no room.
-    fn tell_no_room(&mut self, host: HostId, ending: &Ending) {
+    /// An attempt ended for want of room, which is told once of each host.
+    fn end_without_room(&mut self, now: Instant, host: HostId, ending: &Ending) {
         let Some(load) = self.hosts.get_mut(&host) else { return };
-        if !std::mem::replace(&mut load.no_room_told, true) {
+        load.ended_without_room(now);
+        if !self.stopped && !std::mem::replace(&mut load.no_room_told, true) {
             self.events.push_back(PlanEvent::NoRoom { host, why: ending.to_string() });
         }
+    }
+
+    /// No host has had any for long, and nothing runs that could give some back: whoever waits
+    /// would wait for as many turns as there are items.
+    fn nobody_has_room(&self) -> bool {
+        let mut up = self.hosts.values().filter(|h| h.is_up()).peekable();
+        up.peek().is_some() && up.all(|h| h.in_flight == 0 && h.lacks_room_for(NO_ROOM_MAX))
     }
 
     /// Decides whether this end is the item's result.
