@@ -175,7 +175,8 @@ impl Console<'_> {
     fn warn_without_library(&mut self, wanted: &Wanted) {
         let own = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let given = |name: &str| self.settings.variable(name).map(OsString::from);
-        if self.library_told || given("LD_LIBRARY_PATH").is_some() {
+        let passed = self.settings.for_children();
+        if self.library_told || passed.iter().any(|(name, _)| name == b"LD_LIBRARY_PATH") {
             return;
         }
         let folder = Some(OsStr::new(&wanted.folder)).filter(|folder| !folder.is_empty());
