@@ -262,6 +262,10 @@ fn main() -> ExitCode {
     };
     match dispatch(cli) {
         Ok(code) => code,
+        Err(e) if e.is::<up::Interrupted>() => {
+            eprintln!("{e}");
+            ExitCode::from(interrupt::INTERRUPTED)
+        }
         Err(e) if outputs::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
         Err(e) => {
             eprintln!("error: {}", causes(e.chain()));

@@ -15,7 +15,7 @@ use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 use towpath::table;
 
-use super::local::{Interrupted, Start, Tuning, failed};
+use super::local::{Interrupted, Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
 use crate::{control, down, interrupt};
 
@@ -104,10 +104,9 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let Some(machines) = named else {
         let here: SocketAddr = ([127, 0, 0, 1], 0).into();
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
-        return match start_here(vm, hosts, listen, &args.tuning) {
-            Ok(started) => report(vm, &started, &[], args.json).map(|()| ExitCode::SUCCESS),
-            Err(why) => failed(why),
-        };
+        let started = start_here(vm, hosts, listen, &args.tuning)?;
+        report(vm, &started, &[], args.json)?;
+        return Ok(ExitCode::SUCCESS);
     };
     if machines.source != Source::Hostfile {
         let list: Vec<&str> = machines.list.iter().map(|m| m.name.as_str()).take(8).collect();
@@ -116,12 +115,9 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
     let how = (&args.remote, &args.tuning);
-    let outcome = match start_machines(vm, machines, None, &args.listen, how) {
-        Ok(outcome) => outcome,
-        Err(why) => return failed(why),
-    };
+    let outcome = start_machines(vm, machines, None, &args.listen, how)?;
     if outcome.interrupted {
-        return failed(Interrupted.into());
+        return Err(Interrupted.into());
     }
     report(vm, &outcome.started, &outcome.failed, args.json)?;
     Ok(ExitCode::from(if outcome.failed.is_empty() { 0 } else { SOME_FAILED }))

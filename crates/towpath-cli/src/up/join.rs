@@ -12,7 +12,7 @@ use towpath::lock::is_locked;
 use towpath::{Client, Token, VmDir, table};
 
 use super::command::report;
-use super::local::{Start, Tuning, failed};
+use super::local::{Start, Tuning};
 use super::remote::towards_any;
 use crate::{control, interrupt};
 
@@ -78,11 +78,8 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let (tuning, token) = (&tuning, Some(token.as_str()));
     let start = Start { vm, number, listen: &listen, tuning, token, name, env: &[] };
     let asked = ask(&addrs);
-    let (started, mut child) = match start.start()?.wait_unless(&interrupt, move || refused(&asked))
-    {
-        Ok(started) => started,
-        Err(why) => return failed(why),
-    };
+    let starting = start.start()?;
+    let (started, mut child) = starting.wait_unless(&interrupt, move || refused(&asked))?;
     drop(turn);
     // From here on it is up, whoever interrupts this.
     drop(interrupt);

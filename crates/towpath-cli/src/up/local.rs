@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -20,8 +20,6 @@ use towpath::start::processors;
 use towpath_proto::stripe::StripeKind;
 use towpath_report::units;
 use towpath_wire::Rate;
-
-use crate::interrupt::INTERRUPTED;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
@@ -143,7 +141,7 @@ impl Start<'_> {
 
 /// Somebody wanted it to end before it was up.
 #[derive(Debug)]
-pub(super) struct Interrupted;
+pub(crate) struct Interrupted;
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,15 +150,6 @@ impl fmt::Display for Interrupted {
 }
 
 impl std::error::Error for Interrupted {}
-
-/// The exit status of a start that did not come about.
-pub(super) fn failed(why: anyhow::Error) -> anyhow::Result<ExitCode> {
-    if why.is::<Interrupted>() {
-        eprintln!("{why}");
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    Err(why)
-}
 
 impl Starting {
     /// Waits until the daemon says how its start went; gives its process with the answer. Ends it
@@ -208,6 +197,11 @@ impl Starting {
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
         match (said.get("started"), said.get("failed").and_then(Value::as_str)) {
             (Some(started), _) => Ok((serde_json::from_value(started.clone())?, self.child)),
+            // Ctrl-C reached it, too.
+            (None, _) if interrupt.load(Ordering::Relaxed) => {
+                self.undo();
+                Err(Interrupted.into())
+            }
             (None, Some(failed)) => bail!("daemon {number}: {failed}"),
             (None, None) => {
                 bail!("daemon {number} ended at once\nhint: see {}", self.log.display())
