@@ -31,6 +31,8 @@ const TIMED_OUT: u8 = 124;
 const TICK: Duration = Duration::from_millis(100);
 /// How long hosts may take to answer after the tasks were told to end.
 const UNHEARD: Duration = Duration::from_millis(1500);
+/// How a daemon begins to say that an answer does not fit.
+const TOO_LONG: &str = "the answer does not fit";
 /// Replies handled before output is shown and signals are looked at.
 const REPLIES_PER_TURN: usize = 256;
 
@@ -174,7 +176,9 @@ impl<'a> Job<'a> {
             Reply::Task { tag, event } => (tag, event),
             Reply::Adopted { tag, host, program, .. } => return self.adopt(tag, host, program),
             Reply::Tasks { host, tasks, .. } => {
-                if let (Ok(_), Some((_, heard))) = (tasks, &mut self.asked) {
+                // A list that is too long for one answer is one.
+                let answers = tasks.map_or_else(|why| why.starts_with(TOO_LONG), |_| true);
+                if let (true, Some((_, heard))) = (answers, &mut self.asked) {
                     heard.insert(host);
                 }
                 return Ok(());
