@@ -91,7 +91,10 @@ pub(crate) fn run() -> ExitCode {
     match try_run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            towpath_report::files::tell(&format!("error: {error:#}"));
+            towpath_report::files::tell(&format!(
+                "error: {}",
+                towpath_report::text::causes(error.chain())
+            ));
             ExitCode::FAILURE
         }
     }

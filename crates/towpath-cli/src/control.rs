@@ -1,5 +1,6 @@
 //! Talking to this machine's daemons: `token`, and what the other commands share.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use towpath::protocol::{Info, Network, Reply, Request, TokenInfo};
 use towpath::start::parallel;
 use towpath::task::place::SOCKET_NAME;
 use towpath::{Client, ClientError, Task, Token, VmDir};
-use towpath_vm::{Host, HostState};
+use towpath_vm::{Host, HostState, TaskInfo};
 use towpath_wire::HostId;
 
 use crate::units;
@@ -33,7 +34,7 @@ pub(crate) const AT_ONCE: usize = 64;
 Examples:
   towpath token --uses 1            for one host, within an hour
   towpath token --ttl 24h           for any number of hosts, within a day
-  towpath token --list              which tokens are good
+  towpath token --list              which tokens are good, and have admitted how many hosts
   towpath token --revoke 1f00c3a9   have one admit nobody any more
 
 Whoever has a token can become a host, and a host can run anything on the others. Hosts that a token
@@ -50,6 +51,9 @@ pub(crate) struct TokenArgs {
     /// List the tokens that are good
     #[arg(long, conflicts_with_all = ["ttl", "uses", "revoke"])]
     list: bool,
+    /// With --list: those that have admitted as many hosts as they were made for, too
+    #[arg(long, requires = "list")]
+    all: bool,
     /// Have a token admit nobody any more, named as by --list; may be given several times
     #[arg(long, value_name = "ID", conflicts_with_all = ["ttl", "uses"])]
     revoke: Vec<String>,
@@ -130,6 +134,58 @@ pub(crate) fn host_table(client: &mut Client) -> anyhow::Result<Vec<Host>> {
     }
 }
 
+/// Hosts that should be up and of which the daemon that leads hears nothing: those that one which
+/// was started again knows of before, until they come or are given up. Only that one can tell.
+pub(crate) fn unheard(client: &mut Client, hosts: &[Host]) -> anyhow::Result<BTreeSet<HostId>> {
+    let info = client.info()?;
+    let Some(me) = info.me.filter(|me| Some(*me) == info.leader) else {
+        return Ok(BTreeSet::new());
+    };
+    let mut networks = Vec::new();
+    ask_networks(client, me, &mut networks)?;
+    let heard: BTreeSet<HostId> = networks.into_iter().map(|(_, network)| network.host).collect();
+    let others = hosts.iter().filter(|h| h.state == HostState::Up && h.id != me);
+    Ok(others.map(|h| h.id).filter(|host| !heard.contains(host)).collect())
+}
+
+/// The tasks of these hosts, and what is said of those that do not tell theirs.
+pub(crate) fn tasks_of(
+    client: &mut Client,
+    hosts: &[Host],
+) -> anyhow::Result<(Vec<TaskInfo>, Vec<String>)> {
+    let unheard = unheard(client, hosts)?;
+    let mut asked: BTreeSet<HostId> = BTreeSet::new();
+    let (mut tasks, mut silent) = (Vec::new(), Vec::new());
+    for host in hosts.iter().filter(|h| h.state == HostState::Up) {
+        if unheard.contains(&host.id) {
+            silent.push(format!("{}: not heard from, so its tasks are not known", host.id));
+            continue;
+        }
+        client.sender.send(&Request::Tasks { tag: host.id.to_raw(), host: host.id })?;
+        asked.insert(host.id);
+    }
+    let until = Instant::now() + ANSWER;
+    while !asked.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        match client.receiver.next(Some(left.max(Duration::from_millis(1))))? {
+            Some(Reply::Tasks { host, tasks: told, .. }) => {
+                asked.remove(&host);
+                match told {
+                    Ok(list) => tasks.extend(list),
+                    Err(why) => silent.push(format!("{host}: {why}")),
+                }
+            }
+            Some(Reply::Failed(why)) => bail!(why),
+            Some(_) => bail!("the daemon answers something else than was asked"),
+            None => break,
+        }
+    }
+    let late = |host: HostId| format!("{host}: did not answer within {} s", ANSWER.as_secs());
+    silent.extend(asked.into_iter().map(late));
+    tasks.sort_by_key(|task: &TaskInfo| task.id);
+    Ok((tasks, silent))
+}
+
 /// How long a host that nobody here knows may take to be heard of: one that has just joined by
 /// another daemon comes to this one with the next news.
 const HEARD_OF: Duration = Duration::from_secs(1);
@@ -180,7 +236,10 @@ impl std::error::Error for NoHost {}
 pub(crate) fn find_host(hosts: &[Host], wanted: &str) -> anyhow::Result<Host> {
     let host = known_host(hosts, wanted)?;
     if host.state == HostState::Lost {
-        bail!("host {} is lost\nhint: `towpath hosts` shows which are up", host.id);
+        bail!(
+            "host {} is lost, or not heard from\nhint: `towpath hosts` shows which are up",
+            host.id
+        );
     }
     Ok(host)
 }
@@ -225,12 +284,17 @@ pub(crate) fn leader(vm: &VmDir) -> anyhow::Result<Client> {
     )
 }
 
-/// Asks the daemon that founded the virtual machine, which must be one of this machine's.
-fn ask_founder(vm: &VmDir, request: &Request) -> anyhow::Result<Reply> {
+/// Asks the daemon that founded the virtual machine, which must be one of this machine's; gives
+/// the connection with the answer.
+fn ask_founder(vm: &VmDir, request: &Request) -> anyhow::Result<(Reply, Client)> {
     let mut refused = None;
+    let ask = |socket: &PathBuf| {
+        let mut client = Client::connect(socket)?;
+        Ok((client.ask(request, ANSWER)?, client))
+    };
     for socket in sockets(vm)? {
-        match Client::connect(&socket).and_then(|mut client| client.ask(request, ANSWER)) {
-            Ok(reply) => return Ok(reply),
+        match ask(&socket) {
+            Ok(told) => return Ok(told),
             // Of those that answer something the first has the word: the founder is number 1.
             Err(_)
                 if refused.as_ref().is_some_and(|e| !matches!(e, ClientError::Connect { .. })) => {}
@@ -243,24 +307,36 @@ fn ask_founder(vm: &VmDir, request: &Request) -> anyhow::Result<Reply> {
 
 /// A token for so many hosts.
 pub(crate) fn issue_token(vm: &VmDir, ttl_s: u64, uses: Option<u32>) -> anyhow::Result<String> {
+    Ok(issue(vm, ttl_s, uses)?.0)
+}
+
+/// The same, and the connection to who issued it.
+fn issue(vm: &VmDir, ttl_s: u64, uses: Option<u32>) -> anyhow::Result<(String, Client)> {
     match ask_founder(vm, &Request::Invite { ttl_s, uses })? {
-        Reply::Token(token) => Ok(token),
+        (Reply::Token(token), client) => Ok((token, client)),
         _ => bail!("the daemon answers something else than was asked"),
     }
 }
 
 pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
     if args.list {
-        return list_tokens(vm, args.json);
+        return list_tokens(vm, args);
     }
     if !args.revoke.is_empty() {
         return revoke_tokens(vm, args);
     }
     let ttl_s = args.ttl.as_secs();
-    let token = issue_token(vm, ttl_s, args.uses)?;
+    let (token, mut founder) = issue(vm, ttl_s, args.uses)?;
     let id = token.parse::<Token>().context("the daemon's token")?.id();
+    // It has tried to write it down before it answered.
+    let trouble = founder.info()?.trouble;
     if args.json {
-        putln!("{}", json!({ "token": token, "id": id, "ttl_s": ttl_s, "uses": args.uses }))?;
+        putln!(
+            "{}",
+            json!({
+                "token": token, "id": id, "ttl_s": ttl_s, "uses": args.uses, "trouble": trouble,
+            })
+        )?;
     } else {
         putln!("{token}")?;
         let hosts = match args.uses {
@@ -272,16 +348,26 @@ pub(crate) fn token(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
             "token {id}, valid for {ttl_s} s{hosts}; on the other machine: towpath join TOKEN"
         );
     }
+    if trouble.iter().any(|line| line.starts_with("the list of tokens")) {
+        eprintln!(
+            "warning: token {id} is not written down: should the founder's daemon end before it \
+             can be, it admits nobody"
+        );
+    }
+    for line in trouble {
+        eprintln!("warning: {line}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_tokens(vm: &VmDir, json: bool) -> anyhow::Result<ExitCode> {
-    let Reply::Tokens(tokens) = ask_founder(vm, &Request::Tokens)? else {
+fn list_tokens(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
+    let Reply::Tokens(mut tokens) = ask_founder(vm, &Request::Tokens)?.0 else {
         bail!("the daemon answers something else than was asked");
     };
+    tokens.retain(|t| args.all || t.uses_max.is_none_or(|max| t.uses < max));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_s = now.unwrap_or_default().as_secs();
-    if json {
+    if args.json {
         let row = |t: &TokenInfo| {
             let left = t.expiry_unix_s.saturating_sub(now_s);
             json!({ "id": t.id, "expires_in_s": left, "uses": t.uses, "uses_max": t.uses_max })
@@ -294,11 +380,11 @@ fn list_tokens(vm: &VmDir, json: bool) -> anyhow::Result<ExitCode> {
         eprintln!("no token of `{}` is good", vm.name);
         return Ok(ExitCode::SUCCESS);
     }
-    putln!("{:8}  {:>12}  {:>5}  of", "token", "expires in s", "hosts")?;
+    putln!("{:8}  {:>12}  {:>8}  of", "token", "expires in s", "admitted")?;
     for t in tokens {
         let left = t.expiry_unix_s.saturating_sub(now_s);
         let max = t.uses_max.map_or_else(|| "any".into(), |max| max.to_string());
-        putln!("{:8}  {left:>12}  {:>5}  {max}", t.id, t.uses)?;
+        putln!("{:8}  {left:>12}  {:>8}  {max}", t.id, t.uses)?;
     }
     Ok(ExitCode::SUCCESS)
 }

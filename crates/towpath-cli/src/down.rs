@@ -1,11 +1,12 @@
 //! `down`: the hosts end, with whatever runs on them.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
-use towpath::lock::{Holder, is_locked};
+use towpath::lock::{Guard, Holder, is_locked};
 use towpath::protocol::{Reply, Request};
 use towpath::start::parallel;
 use towpath::{Client, ClientError, VmDir, daemon};
@@ -17,6 +18,8 @@ use crate::control::{self, ANSWER, AT_ONCE};
 const END_WAIT: Duration = Duration::from_secs(5);
 /// How long hosts of other machines may take to say that they end.
 const HEAR_WAIT: Duration = Duration::from_millis(1500);
+/// How long its guard may take to clean up behind it.
+const GUARD_WAIT: Duration = Duration::from_secs(1);
 /// How long one that was killed may take to be gone.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 /// Exit status when something is left.
@@ -107,10 +110,24 @@ pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
         }
     }
     for n in over {
+        let dir = vm.host(n);
+        end_guard(&dir, Holder::of(&dir).and_then(|holder| holder.guard()));
         // Left behind by one that was killed together with its guard.
-        daemon::end_left_behind(&vm.host(n));
+        daemon::end_left_behind(&dir);
     }
     Ok(ended)
+}
+
+/// Sees to it that the guard of a daemon that has ended does, too: one that is stopped would stay,
+/// and what it has to clean up.
+fn end_guard(dir: &Path, guard: Option<Guard>) {
+    let Some(guard) = guard else { return };
+    guard.wake();
+    if !guard.is_over(GUARD_WAIT) && guard.is_stopped() {
+        guard.kill();
+        guard.is_over(KILL_WAIT);
+        daemon::end_left_behind(dir);
+    }
 }
 
 /// How a daemon ended.
@@ -122,26 +139,35 @@ enum End {
 
 fn end(vm: &VmDir, number: usize) -> End {
     let dir = vm.host(number);
-    // One that a debugger holds was not woken.
     let holder = Holder::of(&dir);
-    if Holder::stopped(&dir).is_none() {
+    let guard = holder.as_ref().and_then(Holder::guard);
+    let how = end_engine(&dir, holder);
+    if !matches!(how, End::Left(_)) {
+        end_guard(&dir, guard);
+    }
+    how
+}
+
+fn end_engine(dir: &Path, holder: Option<Holder>) -> End {
+    // One that a debugger holds was not woken.
+    if Holder::stopped(dir).is_none() {
         let asked = Client::connect(&dir.join("sock"))
             .and_then(|mut client| client.ask(&Request::Shutdown, END_WAIT));
         if let (Err(ClientError::Build(_) | ClientError::Silent), Some(holder)) = (asked, &holder) {
             // Another build's daemon understands a signal.
             holder.terminate();
         }
-        if is_over(&dir, END_WAIT) {
+        if is_over(dir, END_WAIT) {
             return End::Polite;
         }
     }
     let Some(holder) = holder else { return End::Left(None) };
     holder.kill();
-    if is_over(&dir, KILL_WAIT) { End::Killed(holder) } else { End::Left(Some(holder)) }
+    if is_over(dir, KILL_WAIT) { End::Killed(holder) } else { End::Left(Some(holder)) }
 }
 
 /// True once the daemon of `dir` has ended; waits for it.
-fn is_over(dir: &std::path::Path, wait: Duration) -> bool {
+fn is_over(dir: &Path, wait: Duration) -> bool {
     let deadline = Instant::now() + wait;
     while is_locked(dir) {
         if Instant::now() > deadline {

@@ -46,6 +46,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use towpath::{Home, VmDir};
+use towpath_report::text::causes;
 use towpath_report::{batch, cells, files, interrupt, plot, units, words};
 
 const EXAMPLES: &str = "\
@@ -261,9 +262,13 @@ fn main() -> ExitCode {
     };
     match dispatch(cli) {
         Ok(code) => code,
+        Err(e) if e.is::<up::Interrupted>() => {
+            eprintln!("{e}");
+            ExitCode::from(interrupt::INTERRUPTED)
+        }
         Err(e) if outputs::is_closed(&e) => ExitCode::from(files::OUTPUT_CLOSED),
         Err(e) => {
-            eprintln!("error: {e:#}");
+            eprintln!("error: {}", causes(e.chain()));
             ExitCode::from(255)
         }
     }

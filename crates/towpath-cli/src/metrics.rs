@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use towpath::protocol::{Reply, Request};
 use towpath::{Client, VmDir};
+use towpath_report::text::causes;
 use towpath_vm::HostState;
 use towpath_vm::metrics::table::{GROUPS, PURPOSES, group};
 use towpath_vm::metrics::{Group, Kind, Label, Metric, Row, Series, Store, Unit};
@@ -174,7 +175,7 @@ pub(crate) fn metrics(vm: &VmDir, args: &MetricsArgs) -> anyhow::Result<ExitCode
             return Err(failed.next_back().unwrap_or_else(absent));
         }
         for e in failed {
-            eprintln!("warning: {e:#}");
+            eprintln!("warning: {}", causes(e.chain()));
         }
         let mut out = std::io::stdout().lock();
         if args.json {

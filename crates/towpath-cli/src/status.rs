@@ -3,23 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 use towpath::VmDir;
-use towpath::protocol::{Info, Reply, Request};
+use towpath::protocol::Info;
 use towpath_report::text::visible;
 use towpath_report::words;
-use towpath_vm::{Host, HostState, TaskInfo};
+use towpath_vm::{Host, HostState};
 use towpath_wire::HostId;
 
-use crate::control::{self, ANSWER, connect, host_table};
+use crate::control::{self, connect, host_table};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   towpath hosts
-  towpath hosts --json | python3 -m json.tool")]
+  towpath hosts --json | python3 -m json.tool
+
+STATE is `up`, `lost`, or `not heard from`: the founder, started again, knows such a host of before,
+and either it comes back or is given up as lost after a minute.")]
 pub(crate) struct HostsArgs {
     /// Print a JSON object
     #[arg(long)]
@@ -49,6 +51,7 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(vm)?;
     let info = client.info()?;
     let hosts = host_table(&mut client)?;
+    let unheard = control::unheard(&mut client, &hosts)?;
     let local: BTreeMap<HostId, Info> =
         control::infos(vm)?.into_iter().filter_map(|info| Some((info.me?, info))).collect();
     for line in control::stopped(vm)? {
@@ -62,7 +65,8 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                     "id": h.id.to_string(), "slot": h.id.slot(),
                     "incarnation": h.id.incarnation(), "name": h.name,
                     "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
-                    "state": state(h.state), "leader": Some(h.id) == info.leader,
+                    "state": state(h.state), "heard": !unheard.contains(&h.id),
+                    "leader": Some(h.id) == info.leader,
                     "votes": info.voters.contains(&h.id),
                     "pid": local.get(&h.id).map(|i| i.pid),
                     "counters": local.get(&h.id).map(|i| -> BTreeMap<_, _> {
@@ -94,7 +98,8 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
             false if info.voters.contains(&h.id) => ", may lead",
             false => "",
         };
-        let (id, addr, state) = (h.id.to_string(), h.addr.to_string(), state(h.state));
+        let state = if unheard.contains(&h.id) { "not heard from" } else { state(h.state) };
+        let (id, addr) = (h.id.to_string(), h.addr.to_string());
         let Host { name, arch, cpus, slots, .. } = h;
         let (name, arch) = (visible(name), visible(arch));
         putln!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}")?;
@@ -126,15 +131,7 @@ pub(crate) fn ps(vm: &VmDir, args: &PsArgs) -> anyhow::Result<ExitCode> {
         None => Ok(all.to_vec()),
     })?;
     hosts.retain(|h| h.state == HostState::Up);
-    let mut tasks: Vec<TaskInfo> = Vec::new();
-    let mut silent = Vec::new();
-    for h in &hosts {
-        match client.ask(&Request::Tasks { tag: h.id.to_raw(), host: h.id }, ANSWER)? {
-            Reply::Tasks { tasks: Ok(list), .. } => tasks.extend(list),
-            Reply::Tasks { tasks: Err(why), .. } => silent.push(format!("{}: {why}", h.id)),
-            _ => bail!("the daemon answers something else than was asked"),
-        }
-    }
+    let (tasks, silent) = control::tasks_of(&mut client, &hosts)?;
     if args.json {
         let list: Vec<_> = tasks
             .iter()

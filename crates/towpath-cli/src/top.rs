@@ -120,15 +120,8 @@ fn interrupted_within(interrupt: &Interrupt, time: Duration) -> bool {
 fn look(vm: &VmDir) -> anyhow::Result<Look> {
     let mut client = connect(vm)?;
     let hosts = host_table(&mut client)?;
-    let (mut tasks, mut silent) = (Vec::new(), 0);
-    for host in hosts.iter().filter(|h| h.state == HostState::Up) {
-        let request = Request::Tasks { tag: host.id.to_raw(), host: host.id };
-        match client.ask(&request, ANSWER)? {
-            Reply::Tasks { tasks: Ok(list), .. } => tasks.extend(list),
-            Reply::Tasks { .. } => silent += 1,
-            _ => bail!("the daemon answers something else than was asked"),
-        }
-    }
+    let (tasks, silent) = control::tasks_of(&mut client, &hosts)?;
+    let silent = silent.len();
     let (mut loads, mut networks) = (BTreeMap::new(), Vec::new());
     for socket in control::sockets(vm)? {
         let Ok(mut client) = Client::connect(&socket) else { continue };

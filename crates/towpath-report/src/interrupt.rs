@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// Exit status after an interrupt: 128 + SIGINT.
 pub const INTERRUPTED: u8 = 130;
@@ -53,6 +54,24 @@ pub fn flag() -> std::io::Result<Flag> {
     state.flag.store(false, Ordering::Relaxed);
     state.idle.store(false, Ordering::Relaxed);
     Ok(Flag(state.flag.clone()))
+}
+
+/// Two flags: the first interrupt sets the first one, the second one the other; a third ends the
+/// process. For who does not use [`flag`], for good.
+pub fn twice() -> std::io::Result<[Arc<AtomicBool>; 2]> {
+    let flags: [Arc<AtomicBool>; 2] = Default::default();
+    let told = flags.clone();
+    let mut signals = Signals::new(SIGNALS)?;
+    let take = move || {
+        for (n, _) in signals.forever().enumerate() {
+            match told.get(n) {
+                Some(flag) => flag.store(true, Ordering::Relaxed),
+                None => std::process::exit(INTERRUPTED.into()),
+            }
+        }
+    };
+    std::thread::Builder::new().name("interrupt".into()).spawn(take)?;
+    Ok(flags)
 }
 
 impl Deref for Flag {

@@ -4,6 +4,7 @@
 //! They are shown as JSON writes them, `\u001b`, so that JSON stays JSON, and the same.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt::Write;
 
 /// Characters that control a terminal, or the direction in which text runs.
@@ -38,10 +39,62 @@ fn escaped(text: &str, is_bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Why something failed, cause behind cause, and behind all of them what any of them advises: each
+/// `hint: ` on a line of its own.
+pub fn causes<'a>(chain: impl IntoIterator<Item = &'a (dyn Error + 'static)>) -> String {
+    let (mut why, mut advice) = (String::new(), String::new());
+    for cause in chain {
+        let text = cause.to_string();
+        let (head, hints) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+        if !why.is_empty() {
+            why.push_str(": ");
+        }
+        why.push_str(head);
+        if !hints.is_empty() {
+            advice.push_str("\nhint: ");
+            advice.push_str(hints);
+        }
+    }
+    why + &advice
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[derive(Debug)]
+    struct Cause(&'static str, Option<Box<Cause>>);
+
+    impl std::fmt::Display for Cause {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Cause {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as &(dyn Error + 'static))
+        }
+    }
+
+    #[test]
+    fn advice_stands_behind_the_causes() {
+        let told = |cause: &Cause| {
+            let (mut chain, mut next) = (Vec::new(), Some(cause as &(dyn Error + 'static)));
+            while let Some(cause) = next {
+                chain.push(cause);
+                next = cause.source();
+            }
+            causes(chain)
+        };
+        let cause = |words, of| Box::new(Cause(words, of));
+        let refused = cause("cannot make d0\nhint: it takes root", Some(cause("refused", None)));
+        assert_eq!(told(&refused), "cannot make d0: refused\nhint: it takes root");
+        let two = Cause("a\nhint: x\nhint: y", Some(cause("b\nhint: z", None)));
+        assert_eq!(told(&two), "a: b\nhint: x\nhint: y\nhint: z");
+        assert_eq!(told(&Cause("alone", None)), "alone");
+    }
 
     #[test]
     fn what_steers_a_terminal_is_shown() {

@@ -12,6 +12,7 @@ use rustix::process::geteuid;
 use crate::protocol::{
     FrameError, FrameReader, Info, OtherBuild, Reply, Request, encode, greeting,
 };
+use crate::start::limits::want_of;
 
 /// Why a daemon cannot be talked to.
 #[derive(Debug, thiserror::Error)]
@@ -205,10 +206,18 @@ impl Client {
             Some(Reply::Failed(text)) => Err(ClientError::Failed(text)),
             Some(reply) => Ok(reply),
             None => Err(ClientError::Failed(format!(
-                "the daemon did not answer within {} s",
-                timeout.as_secs()
+                "the daemon did not answer within {} s{}",
+                timeout.as_secs(),
+                self.why_silent()
             ))),
         }
+    }
+
+    /// Why it may be that nobody answers, as a hint.
+    fn why_silent(&self) -> String {
+        let peer = socket_peercred(&self.sender.stream).ok();
+        let pid = peer.map(|peer| peer.pid.as_raw_nonzero().get().cast_unsigned());
+        pid.and_then(want_of).unwrap_or_default()
     }
 
     /// Asks the daemon who it is.

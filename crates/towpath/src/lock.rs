@@ -10,9 +10,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -125,6 +127,20 @@ impl Holder {
         self.signal(Signal::CONT);
     }
 
+    /// The guard around it; `None` where there is none any more. Also of a daemon that has ended,
+    /// as long as its guard, which may be stopped, has not asked about it.
+    pub fn guard(&self) -> Option<Guard> {
+        self.started?;
+        let pid = self.stat()?.parent;
+        let process = pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()?;
+        // What it is called with; another parent is no guard.
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_guard = command.split(|b| *b == 0).any(|word| word == b"daemon");
+        // Behind the descriptor: now the number cannot become another's.
+        let is_its = self.stat().is_some_and(|stat| stat.parent == pid);
+        (pid > 1 && is_guard && is_its).then_some(Guard { pid, process })
+    }
+
     /// Asks it to end; it ends its tasks politely.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
@@ -138,6 +154,44 @@ impl Holder {
     fn signal(&self, signal: Signal) {
         // Without the time of its start it may be anybody.
         send(self.pid, signal, || self.started.is_some() && self.stat().is_some());
+    }
+}
+
+/// The guard around a daemon, held by a descriptor: it stays the one that was found.
+#[derive(Debug)]
+pub struct Guard {
+    pid: u32,
+    process: OwnedFd,
+}
+
+impl Guard {
+    /// Lets it go on where a signal has stopped it.
+    pub fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Waits until it has ended, for so long at most; whether it has.
+    pub fn is_over(&self, wait: Duration) -> bool {
+        let wait = Timespec::try_from(wait).ok();
+        let mut fds = [PollFd::new(&self.process, PollFlags::IN)];
+        poll(&mut fds, wait.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Whether it is stopped: by a signal, or by a debugger.
+    pub fn is_stopped(&self) -> bool {
+        // Looked at before it is known that the number is still its own.
+        let stopped = stat(self.pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
+        stopped && !self.is_over(Duration::ZERO)
+    }
+
+    /// Kills it; what it would have cleaned up is left.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // In vain only where it has gone.
+        let _ = pidfd_send_signal(&self.process, signal);
     }
 }
 
@@ -243,6 +297,40 @@ mod tests {
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
+    }
+
+    #[test]
+    fn a_parent_is_a_guard_only_if_it_is_called_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = |pid: u32, started: u64| {
+            fs::write(path(dir.path()), format!("{pid}\nh2.1\n{started}\n")).unwrap();
+            Holder::of(dir.path()).unwrap()
+        };
+        // A child of this process, which is no guard.
+        let process = Stopped::new();
+        let pid = process.0.id();
+        let started = stat(pid).unwrap().started;
+        assert!(written(pid, started).guard().is_none());
+        // A shell with that word among its own, and its child.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 600 & echo $!; wait", "sh", "daemon"]);
+        let mut shell = shell.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(shell.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let child: u32 = line.trim().parse().unwrap();
+        let started = stat(child).unwrap().started;
+        assert!(written(child, started + 1).guard().is_none(), "another had the number");
+        let guard = written(child, started).guard().expect("it is one");
+        assert!(!guard.is_stopped() && !guard.is_over(Duration::ZERO));
+        rustix::process::kill_process(Pid::from_child(&shell), Signal::STOP).unwrap();
+        while !guard.is_stopped() {
+            std::thread::yield_now();
+        }
+        guard.kill();
+        assert!(guard.is_over(Duration::from_secs(10)) && !guard.is_stopped());
+        assert!(!shell.wait().unwrap().success());
+        written(child, started).kill();
     }
 
     #[test]

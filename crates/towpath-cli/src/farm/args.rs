@@ -36,9 +36,14 @@ Examples:
 Every command has TOWPATH_SEQ (the item's number) and TOWPATH_HOST set, and of this environment
 only what --env names. Its standard input is empty, but for --pipe. If a host is lost, its items
 run again elsewhere: a command may run more than once, but exactly one result of it counts. A host
-that has no descriptors, processes or memory left is asked again later.
+that has no descriptors, processes or memory left is told of and asked again later; meanwhile its
+items run elsewhere. Where no host has any for about half a minute, the farm ends with 255.
 
-Ctrl-C ends what runs and reports how far it came; a second one leaves at once.
+Items are known by their numbers and commands: --resume wants the same command and the same items in
+the same order as before (more may follow), else it says what differs and runs nothing.
+
+Ctrl-C ends what runs, with SIGKILL after 2 s, and reports how far it came; a second one kills at
+once.
 
 Exit status: 0 all succeeded, or as many as --halt asks for; 1-100 so many items failed; 101 more
 than 100 failed; 130 interrupted; 141 the output was closed; 255 Towpath itself could not do it.";
@@ -131,9 +136,13 @@ pub(super) struct OutputArgs {
     /// Write a line about each finished item, as GNU parallel does
     #[arg(long, value_name = "FILE")]
     pub(super) joblog: Option<PathBuf>,
-    /// Leave out items that succeeded according to the job log; failed ones run again
+    /// Leave out items that succeeded according to the job log; failed ones run again. Refused
+    /// where the log has other commands than these
     #[arg(long, requires = "joblog", conflicts_with = "pipe")]
     pub(super) resume: bool,
+    /// With --resume: items whose command is another than in the job log run again
+    #[arg(long, requires = "resume")]
+    pub(super) rerun_changed: bool,
     /// Put each item's output into files, too: DIR/1/COLUMN/2/COLUMN/stdout, stderr and seq
     #[arg(long, value_name = "DIR")]
     pub(super) results: Option<PathBuf>,

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use towpath::farm::{
@@ -24,7 +25,7 @@ const OUTPUT_CLOSED: u8 = 141;
 /// Runs the farm through the first of the daemons at `sockets` that answers. Gives the exit
 /// status; an error means 255.
 pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
-    let options = options(args)?;
+    let mut options = options(args)?;
     if args.running.dry_run {
         return dry_run(&options);
     }
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
         Some(path) => Some(create_result(path).map_err(|e| report_error(path, &e))?),
         None => None,
     };
-    let interrupt = crate::interrupt::flag()?;
+    let [interrupt, at_once] = crate::interrupt::twice()?;
+    options.at_once = at_once;
     let OutputArgs { progress, eta, .. } = args.output;
     let progress = if eta { When::Always } else { progress };
     let mut screen = Screen {
@@ -144,6 +146,8 @@ fn options(args: &FarmArgs) -> anyhow::Result<FarmOptions> {
         keep_order: output.keep_order,
         joblog: output.joblog.clone(),
         resume: output.resume,
+        rerun_changed: output.rerun_changed,
+        at_once: Arc::default(),
         env: running.env.iter().map(variable).collect::<anyhow::Result<_>>()?,
         workdir: workdir.into_vec(),
     })

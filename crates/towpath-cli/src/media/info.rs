@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use towpath_media::inspect::{Inspector, Report};
 use towpath_media::read::{FaultKind, Reader};
+use towpath_report::text::causes;
 use towpath_wire::ByteSize;
 
 use super::{charts, text, unreadable};
@@ -99,9 +100,9 @@ pub(crate) fn run(args: &MediaArgs) -> anyhow::Result<ExitCode> {
             Err(_) if interrupt.is_set() => Ok(()),
             Err(e) => {
                 status = FAILED;
-                eprintln!("error: {}: {e:#}", shown(path));
+                eprintln!("error: {}: {}", shown(path), causes(e.chain()));
                 if args.json {
-                    let error = format!("{e:#}");
+                    let error = causes(e.chain());
                     let said = json!({ "schema": 1, "file": shown(path), "error": error });
                     print(&format!("{said}\n")).map_err(Into::into)
                 } else {

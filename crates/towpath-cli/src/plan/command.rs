@@ -10,6 +10,7 @@ use towpath_media::Stop;
 use towpath_media::plan::{Conventions, Video, Wanted};
 use towpath_media::schedule::{self, Schedule, Scheme};
 use towpath_media::trace::FrameRate;
+use towpath_report::text::causes;
 use towpath_wire::{ByteSize, Rate};
 
 use super::aggregate;
@@ -247,9 +248,9 @@ impl<'a> Output<'a> {
 
     fn failed(&mut self, path: &Path, e: &anyhow::Error) -> anyhow::Result<()> {
         self.status = FAILED;
-        eprintln!("error: {}: {e:#}", shown(path));
+        eprintln!("error: {}: {}", shown(path), causes(e.chain()));
         if self.args.outputs.json {
-            let object = json!({ "schema": 1, "file": shown(path), "error": format!("{e:#}") });
+            let object = json!({ "schema": 1, "file": shown(path), "error": causes(e.chain()) });
             print(&format!("{object}\n"))?;
         }
         Ok(())

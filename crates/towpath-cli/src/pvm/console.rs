@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath::pvm::hostfile::PvmHost;
 use towpath::task::AskError;
 use towpath::{Event, Task, VmDir, Wanted};
+use towpath_report::text::causes;
 use towpath_vm::{Host, HostState};
 
 use super::help;
@@ -42,6 +43,8 @@ pub(super) struct Console<'a> {
     pub(super) settings: Settings,
     /// What of tasks is traced.
     pub(super) mask: Mask,
+    /// It was said that programs do not get our library.
+    pub(super) library_told: bool,
     /// Why the virtual machine is over.
     end: Option<String>,
 }
@@ -55,7 +58,8 @@ impl<'a> Console<'a> {
         settings: Settings,
     ) -> Self {
         let (jobs, mask) = (Jobs::default(), Mask::default());
-        Self { task, vm, start, described, jobs, settings, mask, end: None }
+        let (library_told, end) = (false, None);
+        Self { task, vm, start, described, jobs, settings, mask, library_told, end }
     }
 
     /// Takes commands to their end.
@@ -206,7 +210,7 @@ impl<'a> Console<'a> {
             Ok(text) => say(text.as_bytes())?,
             // Without a daemon nothing works any more.
             Err(e) if matches!(e.downcast_ref(), Some(AskError::Lost(_))) => return Err(e),
-            Err(e) => say(format!("{name}: {e:#}\n").as_bytes())?,
+            Err(e) => say(format!("{name}: {}\n", causes(e.chain())).as_bytes())?,
         }
         Ok(Next::On)
     }

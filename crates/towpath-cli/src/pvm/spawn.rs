@@ -1,9 +1,11 @@
 //! `spawn`: what its options mean, and the tasks.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 
 use anyhow::bail;
 use towpath::task::{Place, SpawnTasks};
+use towpath_pvm::linkage::{self, Linkage};
 use towpath_pvm::names::arch_from_pvm;
 use towpath_vm::Host;
 
@@ -13,6 +15,7 @@ use super::roles;
 use super::tasks::word;
 use super::tids::Tid;
 use crate::control;
+use crate::run::lacks_library;
 
 /// Most tasks of one `spawn`.
 const COUNT_MAX: u32 = 4096;
@@ -138,6 +141,7 @@ impl Console<'_> {
                 Some(job)
             }
         };
+        self.warn_without_library(&wanted);
         self.task.catch_output(job.is_some())?;
         let mut tasks = self.tasks(&wanted, place);
         if let (Some(job), Some(_)) = (job, &wanted.trace) {
@@ -165,6 +169,24 @@ impl Console<'_> {
             }
         }
         Ok(out)
+    }
+
+    /// Says once that programs for PVM will not get our library, as far as this machine shows it.
+    fn warn_without_library(&mut self, wanted: &Wanted) {
+        let own = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let given = |name: &str| self.settings.variable(name).map(OsString::from);
+        let passed = self.settings.for_children();
+        if self.library_told || passed.iter().any(|(name, _)| name == b"LD_LIBRARY_PATH") {
+            return;
+        }
+        let folder = Some(OsStr::new(&wanted.folder)).filter(|folder| !folder.is_empty());
+        let program = OsStr::new(&wanted.program);
+        let file = linkage::file(program, folder, &own, &given);
+        let linkage = file.map_or(Linkage::None, |file| linkage::at(&file));
+        if let Some(why) = lacks_library(self.vm, program, linkage) {
+            eprintln!("warning: {why}");
+            self.library_told = true;
+        }
     }
 
     fn tasks(&self, wanted: &Wanted, place: Place) -> SpawnTasks {

@@ -81,9 +81,27 @@ pub(super) fn text(topology: &Topology, decided: &Decided, hops: bool) -> String
         out.push('\n');
         out.push_str(&cpus.text());
     }
-    let (admitted, refused) = (decided.admitted(), decided.refused());
-    let _ =
-        writeln!(out, "\n{} requests: {admitted} admitted, {refused} refused", decided.asked.len());
+    let _ = writeln!(out, "\n{}", summary(decided));
+    out
+}
+
+/// How many there are of each answer; together they are all.
+fn summary(decided: &Decided) -> String {
+    let count = |is: fn(&Answer) -> bool| decided.answers.iter().filter(|a| is(a)).count();
+    let refused = count(|a| matches!(a, Answer::Refused(_)));
+    let mut out = format!(
+        "{} requests: {} admitted, {refused} refused",
+        decided.asked.len(),
+        decided.admitted()
+    );
+    for (n, what) in [
+        (count(|a| matches!(a, Answer::WithSet(..))), "not reserved with their sets"),
+        (count(|a| matches!(a, Answer::BestEffort)), "best effort, which are not counted"),
+    ] {
+        if n > 0 {
+            let _ = write!(out, ", {n} {what}");
+        }
+    }
     out
 }
 

@@ -16,14 +16,14 @@ use towpath::{ClientError, VmDir};
 use towpath_io::RealCrypto;
 use towpath_pvm::linkage::{self, Linkage};
 use towpath_report::text::visible;
-use towpath_vm::TaskSpec;
+use towpath_vm::{HostState, TaskSpec};
 
 use super::input::{self, Input};
 use super::job::{Job, Rules, signals};
 use super::place::{place, rooms};
 use super::show::{Manner, Show};
 use super::summary::{self, Member};
-use crate::control::{among_hosts, connect};
+use crate::control::{among_hosts, connect, host_table, unheard};
 
 /// What becomes of the others when a task fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,13 +56,15 @@ of the host file, else as `towpath hosts` shows), and again from the first when 
 many there are in TOWPATH_SIZE, its host in TOWPATH_HOST and the job's name in TOWPATH_JOB.
 
 Input goes to the first task. Output of several tasks comes line by line with `[RANK HOST]` before
-it. Ctrl-C is passed on to all; the second one kills. Tasks that tasks spawn belong to the job, as
-`[+N HOST]`: it ends with the last of them; how they end is for those that spawned them.
+it. Ctrl-C is passed on to all; the second one kills. Hosts that do not answer then are waited for
+1.5 s. Tasks that tasks spawn belong to the job, as `[+N HOST]`: it ends with the last of them; how
+they end is for those that spawned them.
 
-Exit status: that of the first task that failed, else 0. A task's status is its command's own; 128+n
-if signal n ended it; 124 after --timeout; 127 where there is no such program or no such working
-directory, 126 where the program cannot be run or the directory not be entered (it says which); 255
-where its host was lost or Towpath failed.
+Exit status: that of the first task that failed, else 0; where several end with statuses of their
+own, that of task 0 if it is one of them, within 0.1 s or with --on-failure go-on. A task's status
+is its command's own; 128+n if signal n ended it; 124 after --timeout; 127 where there is no such
+program or no such working directory, 126 where the program cannot be run or the directory not be
+entered (it says which); 255 where its host was lost or Towpath failed.
 
 When a task fails (status other than 0) the others get SIGTERM, and SIGKILL after --grace. Programs
 written for PVM go on, as under PVM, where many end with any status: a program is one if the file as
@@ -155,23 +157,33 @@ fn linkage(spec: &TaskSpec) -> Linkage {
 
 /// Says that a program for PVM will not get our library, where that can be known here.
 fn warn_without_library(vm: &VmDir, args: &RunArgs, linkage: Linkage) {
-    let asks = matches!(linkage, Linkage::Shared | Linkage::Fixed);
-    if !asks || args.no_pvm || Library::is_there() {
-        return;
-    }
     let given = args.env.iter().any(|set| set.as_bytes().starts_with(b"LD_LIBRARY_PATH"));
-    // Daemons that were started elsewhere may know of one.
-    let known = vm.local_hosts().unwrap_or_default().into_iter();
-    if given || known.map(|n| vm.host(n).join("pvm")).any(|folder| folder.is_dir()) {
+    if args.no_pvm || given {
         return;
     }
-    eprintln!(
-        "warning: {} is written for PVM, and Towpath's library for it is not to be found beside \
-         this program: it gets PVM's own\n\
+    if let Some(why) = lacks_library(vm, &args.command[0], linkage) {
+        eprintln!("warning: {why}; --no-pvm says that PVM's is wanted");
+    }
+}
+
+/// That a program so linked will not get our library in the place of PVM's, where that is so.
+pub(crate) fn lacks_library(vm: &VmDir, program: &OsStr, linkage: Linkage) -> Option<String> {
+    let asks = matches!(linkage, Linkage::Shared | Linkage::Fixed);
+    // Daemons that were started elsewhere may know of one.
+    let known = || {
+        let local = vm.local_hosts().unwrap_or_default().into_iter();
+        local.map(|n| vm.host(n).join("pvm")).any(|folder| folder.is_dir())
+    };
+    if !asks || Library::is_there() || known() {
+        return None;
+    }
+    Some(format!(
+        "{} is written for PVM, and Towpath's library for it is not to be found beside this \
+         program: it gets PVM's own\n\
          hint: put libpvm3.so.3 into ../lib of this program (`make install` does), or name its \
-         folder with {FOLDER_VAR} when the hosts are started; --no-pvm says that PVM's is wanted",
-        args.command[0].display()
-    );
+         folder with {FOLDER_VAR} when the hosts are started",
+        program.display()
+    ))
 }
 
 /// What all tasks have in common.
@@ -274,8 +286,16 @@ pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     warn_without_library(vm, args, linkage);
     // Read once: it may be a pipe.
     let file = args.hostfile.as_deref().map(crate::up::read_hostfile).transpose()?;
+    // A task on a host that is not heard from would wait until that is given up.
+    let known = host_table(&mut client)?;
+    let unheard = unheard(&mut client, &known)?;
     let (hosts, rooms) = among_hosts(&mut client, |all| {
-        Ok((all.to_vec(), rooms(all, &args.host, file.as_deref())?))
+        let mut all = all.to_vec();
+        for host in all.iter_mut().filter(|host| unheard.contains(&host.id)) {
+            host.state = HostState::Lost;
+        }
+        let rooms = rooms(&all, &args.host, file.as_deref())?;
+        Ok((all, rooms))
     })?;
     let member = |at: usize| Member::new(&rooms[at].host);
     let placed = place(args.tasks as usize, &rooms, args.spread);

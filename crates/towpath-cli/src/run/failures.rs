@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long an end waits for others like it.
-const TOGETHER: Duration = Duration::from_millis(100);
+pub(super) const TOGETHER: Duration = Duration::from_millis(100);
 /// Ranges of numbers shown on one line.
 const RANGES_MAX: usize = 12;
 

@@ -1,6 +1,6 @@
 //! The tasks of a job from start to end: their output out, our input in, signals on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use towpath_report::text::visible;
 use towpath_vm::{Ending, Host, TaskExit};
 use towpath_wire::HostId;
 
-use super::failures::{Failures, Who};
+use super::failures::{Failures, TOGETHER, Who};
 use super::input::Input;
 use super::show::Show;
 use super::summary::{Member, Spawned};
@@ -29,6 +29,10 @@ const OUTPUT_FAILED: u8 = 255;
 const TIMED_OUT: u8 = 124;
 /// How often signals and time are looked at when nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
+/// How long hosts may take to answer after the tasks were told to end.
+const UNHEARD: Duration = Duration::from_millis(1500);
+/// How a daemon begins to say that an answer does not fit.
+const TOO_LONG: &str = "the answer does not fit";
 /// Replies handled before output is shown and signals are looked at.
 const REPLIES_PER_TURN: usize = 256;
 
@@ -59,10 +63,16 @@ pub(super) struct Job<'a> {
     interrupts: u32,
     /// Exit status of the first task that failed.
     failed: Option<u8>,
+    /// It is one that a task chose, with which it ended by itself.
+    is_stated: bool,
+    /// When to end the others of a task that failed.
+    end_at: Option<Instant>,
     /// When to be firm with those that were told to end.
     firm_at: Option<Instant>,
     /// They were told to end: by us, or nobody reads what they say.
     ending: bool,
+    /// When hosts were asked last whether they are there, and which have answered since.
+    asked: Option<(Instant, BTreeSet<HostId>)>,
     /// Ends that were not told yet.
     failures: Failures,
     /// What to say to a program that is not found.
@@ -94,8 +104,11 @@ impl<'a> Job<'a> {
             spawned: HashMap::new(),
             interrupts: 0,
             failed: None,
+            is_stated: false,
+            end_at: None,
             firm_at: None,
             ending: false,
+            asked: None,
             failures: Failures::default(),
             hint: None,
             is_absent: false,
@@ -118,7 +131,9 @@ impl<'a> Job<'a> {
             }
             self.take_signals()?;
             self.be_in_time()?;
+            self.be_done()?;
             self.be_firm()?;
+            self.look_who_answers()?;
             if dry && self.failures.are_due(Instant::now()) {
                 self.tell_failures();
             }
@@ -132,7 +147,8 @@ impl<'a> Job<'a> {
 
     /// Waits for the daemon, our input, a signal or the clock.
     fn wait(&mut self) -> Result<(), ClientError> {
-        let limit = self.firm_at.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
+        let due = [self.firm_at, self.end_at].into_iter().flatten().min();
+        let limit = due.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
         let limit = Timespec::try_from(limit.min(TICK)).map_err(io::Error::other)?;
         let daemon = PollFd::from_borrowed_fd(self.client.receiver.as_fd(), PollFlags::IN);
         let stdin: Option<BorrowedFd<'_>> = self.input.as_ref().and_then(Input::fd);
@@ -159,6 +175,14 @@ impl<'a> Job<'a> {
         let (tag, event) = match reply {
             Reply::Task { tag, event } => (tag, event),
             Reply::Adopted { tag, host, program, .. } => return self.adopt(tag, host, program),
+            Reply::Tasks { host, tasks, .. } => {
+                // A list that is too long for one answer is one.
+                let answers = tasks.map_or_else(|why| why.starts_with(TOO_LONG), |_| true);
+                if let (true, Some((_, heard))) = (answers, &mut self.asked) {
+                    heard.insert(host);
+                }
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         let rank = if tag < ADOPTED_TAGS {
@@ -211,15 +235,46 @@ impl<'a> Job<'a> {
         self.running -= 1;
         if !exit.ending.is_success() {
             self.note(rank, &exit.ending);
-            if self.members[rank].spawned.is_none() && self.failed.is_none() {
-                self.failed = Some(exit.ending.shell_status());
-                if !self.rules.go_on && !self.ending && self.running > 0 {
-                    self.end_others(rank)?;
-                }
+            if self.members[rank].spawned.is_none() {
+                self.fail(rank, &exit.ending)?;
             }
         }
         self.members[rank].exit = Some(exit);
+        if rank == 0 {
+            // It has said what it says.
+            self.end_at = self.end_at.map(|_| Instant::now());
+        }
         Ok(())
+    }
+
+    /// A task failed: the first that does gives the job's status, unless it only states one and the
+    /// first task, which speaks for the job, states another before they are ended.
+    fn fail(&mut self, rank: usize, ending: &Ending) -> Result<(), ClientError> {
+        let status = ending.shell_status();
+        let states = matches!(ending, Ending::Exited(_));
+        if self.failed.is_some() {
+            if rank == 0 && states && self.is_stated && !self.ending {
+                self.failed = Some(status);
+            }
+            return Ok(());
+        }
+        (self.failed, self.is_stated) = (Some(status), states);
+        if self.rules.go_on || self.ending || self.running == 0 {
+            return Ok(());
+        }
+        if states && self.members[0].exit.is_none() && rank != 0 {
+            self.end_at = Some(Instant::now() + TOGETHER);
+            return Ok(());
+        }
+        self.end_others()
+    }
+
+    /// Ends the others once the first task has had its time to fail, too.
+    fn be_done(&mut self) -> Result<(), ClientError> {
+        if self.end_at.take_if(|at| *at <= Instant::now()).is_none() {
+            return Ok(());
+        }
+        if self.ending || self.running == 0 { Ok(()) } else { self.end_others() }
     }
 
     /// Keeps how a task failed until it is told: a lone one's exit status says enough, that of a
@@ -262,11 +317,10 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn end_others(&mut self, rank: usize) -> Result<(), ClientError> {
+    fn end_others(&mut self) -> Result<(), ClientError> {
         self.tell_failures();
         eprintln!(
-            "towpath: task {rank} failed: the other {} are ended (--on-failure go-on lets them \
-             run)",
+            "towpath: the other {} are ended (--on-failure go-on lets them run)",
             self.running
         );
         self.ending = true;
@@ -301,8 +355,46 @@ impl<'a> Job<'a> {
             }
             let signal = if self.interrupts > 1 { SIGKILL } else { signal };
             self.signal(signal)?;
+            self.ask_hosts()?;
         }
         Ok(())
+    }
+
+    /// Hosts with tasks that run.
+    fn busy(&self) -> BTreeSet<HostId> {
+        self.members.iter().filter(|m| m.exit.is_none()).map(|m| m.host).collect()
+    }
+
+    /// Has each host with tasks say something: what does not reach it ends nothing there.
+    fn ask_hosts(&mut self) -> Result<(), ClientError> {
+        self.asked = Some((Instant::now(), BTreeSet::new()));
+        for host in self.busy() {
+            self.client.sender.send(&Request::Tasks { tag: host.to_raw(), host })?;
+        }
+        Ok(())
+    }
+
+    /// Nobody who wants this to end waits for hosts that do not answer: their tasks end once they
+    /// can be reached, or with what they have lost.
+    fn look_who_answers(&mut self) -> Result<(), ClientError> {
+        let Some((at, heard)) = &self.asked else { return Ok(()) };
+        if self.running == 0 || at.elapsed() < UNHEARD {
+            return Ok(());
+        }
+        let busy = self.busy();
+        if busy.iter().any(|host| heard.contains(host)) {
+            return Ok(());
+        }
+        self.tell_failures();
+        let silent: Vec<String> = busy.iter().map(ToString::to_string).collect();
+        let (hosts, do_not) = if silent.len() == 1 { ("host", "does") } else { ("hosts", "do") };
+        let tasks = if self.running == 1 { "task" } else { "tasks" };
+        Err(ClientError::Failed(format!(
+            "{hosts} {} {do_not} not answer: left with {} {tasks} there, to be ended once it can \
+             be\nhint: see `towpath hosts`",
+            silent.join(", "),
+            self.running
+        )))
     }
 
     /// Tasks that were asked for have a limit of their own at their hosts, which has not ended

@@ -9,5 +9,5 @@ mod place;
 mod show;
 mod summary;
 
-pub(crate) use command::{RunArgs, run};
+pub(crate) use command::{RunArgs, lacks_library, run};
 pub(crate) use habits::{hint, hint_for, understood};

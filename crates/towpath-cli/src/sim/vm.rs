@@ -39,7 +39,7 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 6)]
     #[arg(value_parser = clap::value_parser!(u64).range(2..=HOSTS_MAX))]
     hosts: u64,
-    /// Tasks in all, a third of which come by themselves; the others are spawned
+    /// Tasks in all; the first third is started from outside, the others are spawned by tasks
     #[arg(long, value_name = "N", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=TASKS_MAX))]
     tasks: u64,

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use serde_json::json;
 use towpath::pacing::{PacingOptions, Priority, Repeat, Serve, ServeOptions};
 use towpath::start::limits::Descriptors;
@@ -36,7 +37,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         connections: sessions + SPARE_CONNECTIONS,
         repeat: if args.again { Repeat::Forever } else { Repeat::Once },
     };
-    let mut serve = Serve::open(&args.dir, &options)?;
+    let opened = Serve::open(&args.dir, &options);
+    let mut serve = opened.with_context(|| format!("offering {}", shown(&args.dir)))?;
     tell_priority(serve.real_time(), args.ordinary);
     let at = serve.local_addr()?;
     eprintln!("serving {} at rtsp://{at}/", shown(&args.dir));

@@ -77,7 +77,7 @@ fn hint(fault: &Fault) -> &'static str {
         Fault::UnknownInterface(_) => "add it to the host's interfaces, or leave them all out",
         Fault::SelfLink(_) | Fault::Ends(_) => "a link joins two nodes",
         Fault::Interface { .. } => "each interface or port is the end of one link",
-        Fault::Budgets(_) => "fcfs has one budget, static_priority and rcsp 1 to 16 that rise",
+        Fault::Budgets(_) => "fcfs has one budget, priority and rcsp 1 to 16 that rise",
         Fault::Unreachable { .. } => "only switches forward: join the parts by links of switches",
         Fault::Sessions => "leave sessions_max out, or make the scheduler drr or scfq",
     }

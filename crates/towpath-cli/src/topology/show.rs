@@ -45,7 +45,7 @@ A topology file names hosts, switches and the full-duplex links between them:
   [[switch]]
   name = \"s1\"
   scheduler = \"edf\"                           # of all its ports; the default
-  port = [{ name = \"up\", scheduler = \"static_priority\", budgets_ns = [1000000, 4000000] }]
+  port = [{ name = \"up\", scheduler = \"priority\", budgets_ns = [1000000, 4000000] }]
 
   [[link]]
   ends = [\"h1\", \"s1\"]
@@ -60,9 +60,9 @@ Each port and interface has a queue of 1 MiB; `queue_bytes` of a port that is na
 (`interface = [{ name = \"nic\", queue_bytes = 4194304 }]` of a host), `memory_bytes` of a switch
 what all its ports share. A refusal names what is short.
 
-Schedulers: fcfs, static_priority, rcsp, edf, jitter_edf, hfsc, wfq, wf2q_plus, virtual_clock, cbq,
-drr, scfq. Only switches forward. Routes are fixed: fewest hops, then the order of the links in the
-file. Switches may form cycles. See docs/admission.md.
+Schedulers: fcfs, priority, rcsp, edf, jitter-edd, hfsc, wfq, wf2q, virtual-clock, cbq, drr, scfq
+(as `towpath schedulers compare` calls them). Only switches forward. Routes are fixed: fewest hops,
+then the order of the links in the file. Switches may form cycles. See docs/admission.md.
 
 Exit status: 0 the file is a topology; 255 it is not, or cannot be read.")]
 struct ShowArgs {

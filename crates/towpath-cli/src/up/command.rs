@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,10 +15,9 @@ use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 use towpath::table;
 
-use super::local::{Leading, Start, Tuning};
+use super::local::{Interrupted, Leading, Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
-use crate::interrupt::INTERRUPTED;
-use crate::{control, down};
+use crate::{control, down, interrupt};
 
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
@@ -111,14 +111,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let Some(machines) = named else {
         let here: SocketAddr = ([127, 0, 0, 1], 0).into();
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
-        let tuning = args.tuning.for_hosts(hosts);
-        let first = found(vm, listen, (&tuning, args.leading), None, &[])?;
-        let mut started = vec![first];
-        if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started) {
-            // Half a virtual machine is of no use to anyone.
-            let _ = down::end_all(vm, true);
-            return Err(e);
-        }
+        let started = start_here(vm, hosts, listen, (&args.tuning, args.leading))?;
         report(vm, &started, &[], args.json)?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -128,18 +121,32 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         let from = if machines.source == Source::Slurm { "Slurm" } else { "TOWPATH_HOSTS" };
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
-    let Outcome { started, failed, interrupted } = start_machines(
-        vm,
-        machines,
-        None,
-        &args.listen,
-        (&args.remote, &args.tuning, args.leading),
-    )?;
-    if interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
+    let how = (&args.remote, &args.tuning, args.leading);
+    let outcome = start_machines(vm, machines, None, &args.listen, how)?;
+    if outcome.interrupted {
+        return Err(Interrupted.into());
     }
-    report(vm, &started, &failed, args.json)?;
-    Ok(ExitCode::from(if failed.is_empty() { 0 } else { SOME_FAILED }))
+    report(vm, &outcome.started, &outcome.failed, args.json)?;
+    Ok(ExitCode::from(if outcome.failed.is_empty() { 0 } else { SOME_FAILED }))
+}
+
+/// Starts so many hosts on this machine, or none.
+fn start_here(
+    vm: &VmDir,
+    hosts: u16,
+    listen: &[SocketAddr],
+    (tuning, leading): (&Tuning, Leading),
+) -> anyhow::Result<Vec<Started>> {
+    let interrupt = interrupt::flag()?;
+    let tuning = tuning.for_hosts(hosts);
+    let first = found(vm, listen, (&tuning, leading), None, &[], &interrupt)?;
+    let mut started = vec![first];
+    if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started, &interrupt) {
+        // Half a virtual machine is of no use to anyone.
+        let _ = down::end_all(vm, true);
+        return Err(e);
+    }
+    Ok(started)
 }
 
 /// Founds the virtual machine here and starts a host on each of the other machines; ends what it
@@ -164,8 +171,17 @@ pub(super) fn start_machines(
     };
     let listen = own_addr.as_ref().map_or(listen, std::slice::from_ref);
     let tuning = Tuning { slots: options.slots.or(tuning.slots), ..tuning.clone() };
-    let own = (&tuning.for_hosts(1), leading);
-    let first = found(vm, listen, own, name.as_deref(), &options.env)?;
+    let tuning_here = tuning.for_hosts(1);
+    let interrupt = interrupt::flag()?;
+    let own = (&tuning_here, leading);
+    let first = found(vm, listen, own, name.as_deref(), &options.env, &interrupt)?;
+    // Whoever starts the others takes them.
+    let came = interrupt.load(Ordering::Relaxed);
+    drop(interrupt);
+    if came {
+        let _ = down::end_all(vm, true);
+        return Err(Interrupted.into());
+    }
     let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
     if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
         let _ = down::end_all(vm, true);
@@ -198,10 +214,11 @@ fn found(
     (tuning, leading): (&Tuning, Leading),
     name: Option<&str>,
     env: &[(String, String)],
+    interrupt: &AtomicBool,
 ) -> anyhow::Result<Started> {
     let start = Start { vm, number: 1, listen, tuning, leading, token: None, name, env };
     let waits = !leading.recover && table::is_shared(&vm.host(1));
-    let started = start.start()?.wait();
+    let started = start.start()?.wait(interrupt);
     Ok(if waits { started.context(NOBODY_LEADS)? } else { started? }.0)
 }
 
@@ -211,6 +228,7 @@ fn start_rest(
     first: &[SocketAddr],
     tuning: &Tuning,
     started: &mut Vec<Started>,
+    interrupt: &AtomicBool,
 ) -> anyhow::Result<()> {
     if hosts == 1 {
         return Ok(());
@@ -218,6 +236,9 @@ fn start_rest(
     let token = control::issue_token(vm, OWN_TOKEN_S, Some(u32::from(hosts) - 1))?;
     // One after the other, so that daemon n of this machine is host n.
     for number in 2..=hosts {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
         if is_locked(&vm.host(number.into())) {
             continue; // it came back, or will
         }
@@ -239,7 +260,7 @@ fn start_rest(
             name: None,
             env: &[],
         };
-        started.push(start.start()?.wait()?.0);
+        started.push(start.start()?.wait(interrupt)?.0);
     }
     Ok(())
 }

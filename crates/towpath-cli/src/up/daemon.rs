@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use towpath::daemon::{self, DaemonOptions, EngineArgs, Role, Started};
 use towpath::start::processors;
 use towpath::{VmDir, log};
+use towpath_report::text::causes;
 
 use super::local::{Leading, Tuning};
 
@@ -68,7 +69,7 @@ pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> 
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(e) => {
-            say(&json!({ "failed": format!("{e:#}") }));
+            say(&json!({ "failed": causes(e.chain()) }));
             Err(e)
         }
     }

@@ -5,15 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use towpath::config::LOCAL_HOSTS_MAX;
 use towpath::lock::is_locked;
-use towpath::{Token, VmDir};
+use towpath::{Client, Token, VmDir, table};
 
 use super::command::report;
 use super::local::{Leading, Start, Tuning};
 use super::remote::towards_any;
+use crate::{control, interrupt};
 
 const ANY_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 const ANY_V6: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
@@ -62,6 +63,8 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     }
     let token: Token = text.parse()?;
     let turn = vm.turn()?;
+    let interrupt = interrupt::flag()?;
+    check_same(vm, &token)?;
     let free = (1..=LOCAL_HOSTS_MAX as u16).find(|n| !is_locked(&vm.host((*n).into())));
     let number = free.with_context(|| {
         format!("{LOCAL_HOSTS_MAX} daemons of `{}` run here, the limit", vm.name)
@@ -76,14 +79,44 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let leading = Leading::default();
     let start = Start { vm, number, listen: &listen, tuning, leading, token, name, env: &[] };
     let asked = ask(&addrs);
-    let (started, mut child) = start.start()?.wait_unless(move || refused(&asked))?;
+    let starting = start.start()?;
+    let (started, mut child) = starting.wait_unless(&interrupt, move || refused(&asked))?;
     drop(turn);
+    // From here on it is up, whoever interrupts this.
+    drop(interrupt);
     tuning.tell_lost_after(&started);
     report(vm, &[started], &[], args.json)?;
     if args.foreground {
         child.wait()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a token of another virtual machine than the one that this name stands for here.
+fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
+    let key = token.0.key.0;
+    let other = |what: &str, end: &str| {
+        bail!(
+            "virtual machine `{}` {what} on this machine, and the token is of another one\n\
+             hint: give that another name here: `towpath --vm NAME join TOKEN`; or {end}",
+            vm.name
+        )
+    };
+    for socket in control::sockets(vm).unwrap_or_default() {
+        let Ok(mut client) = Client::connect(&socket) else { continue };
+        let Ok(hosts) = control::host_table(&mut client) else { continue };
+        if !hosts.iter().any(|host| host.key == key) {
+            return other("runs", "end this one first with `towpath down`");
+        }
+        return Ok(());
+    }
+    let first = vm.host(1);
+    if !is_locked(&first) && table::is_kept(&first) {
+        let kept = first.join("table");
+        let kept = format!("remove {}, if it is never to run again", kept.display());
+        return other("was founded, does not run now and is kept", &kept);
+    }
+    Ok(())
 }
 
 /// Sends something to each of the founder's addresses, by sockets that learn of it where nobody

@@ -13,12 +13,16 @@ use towpath_wire::TaskId;
 
 use super::command::{check_down, report, start_machines};
 use super::daemon::SPEED_VAR;
-use super::local::{Leading, Tuning};
+use super::local::{Interrupted, Leading, Tuning};
 use super::remote::{Machines, RemoteArgs};
 
 /// How hosts of a list are started.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListedArgs {
+    /// Where this machine's host receives, if it founds the virtual machine [default: the address
+    /// that leads to the other machines]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<SocketAddr>,
     #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
@@ -38,11 +42,10 @@ impl ListedArgs {
     ) -> anyhow::Result<()> {
         check_down(vm)?;
         let machines = Machines { source: Source::Hostfile, list: list(hosts)? };
-        let leading = Leading::default();
-        let outcome =
-            start_machines(vm, machines, own, &[], (&self.remote, &self.tuning, leading))?;
+        let how = (&self.remote, &self.tuning, Leading::default());
+        let outcome = start_machines(vm, machines, own, &self.listen, how)?;
         if outcome.interrupted {
-            bail!("interrupted");
+            return Err(Interrupted.into());
         }
         report(vm, &outcome.started, &outcome.failed, false)?;
         Ok(())

@@ -1,11 +1,13 @@
 //! Daemons of this machine, started in the background.
 
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -21,6 +23,11 @@ use towpath_wire::Rate;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
+/// How often it is looked whether somebody does not want to wait for that.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long one that is told to end before it is part of it may take to.
+const UNDO_WAIT: Duration = Duration::from_secs(5);
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Tuning {
     /// Jobs that each host runs at once (default: its share of the processors, and one)
@@ -156,15 +163,29 @@ impl Start<'_> {
     }
 }
 
+/// Somebody wanted it to end before it was up.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted: what was being started is ended, nothing of it is up")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
 impl Starting {
-    /// Waits until the daemon says how its start went; gives its process with the answer.
-    pub(super) fn wait(self) -> anyhow::Result<(Started, Child)> {
-        self.wait_unless(|| None)
+    /// Waits until the daemon says how its start went; gives its process with the answer. Ends it
+    /// where an interrupt comes before.
+    pub(super) fn wait(self, interrupt: &AtomicBool) -> anyhow::Result<(Started, Child)> {
+        self.wait_unless(interrupt, || None)
     }
 
     /// The same, unless `vain` finds meanwhile why it is in vain.
     pub(super) fn wait_unless(
         mut self,
+        interrupt: &AtomicBool,
         vain: impl FnOnce() -> Option<String> + Send + 'static,
     ) -> anyhow::Result<(Started, Child)> {
         let stdout = self.child.stdout.take().context("the daemon's output")?;
@@ -177,25 +198,56 @@ impl Starting {
         });
         std::thread::spawn(move || vain().map(|why| also.send(Err(io::Error::other(why)))));
         let number = self.number;
-        let Ok(line) = receive.recv_timeout(START_WAIT) else {
-            let _ = self.child.kill();
-            bail!(
-                "daemon {number} did not start within {} s\nhint: see {}",
-                START_WAIT.as_secs(),
-                self.log.display()
-            );
+        let deadline = Instant::now() + START_WAIT;
+        let line = loop {
+            match receive.recv_timeout(LOOK) {
+                Ok(line) => break line,
+                Err(_) if interrupt.load(Ordering::Relaxed) => {
+                    self.undo();
+                    return Err(Interrupted.into());
+                }
+                Err(_) if Instant::now() < deadline => {}
+                Err(_) => {
+                    let _ = self.child.kill();
+                    bail!(
+                        "daemon {number} did not start within {} s\nhint: see {}",
+                        START_WAIT.as_secs(),
+                        self.log.display()
+                    );
+                }
+            }
         };
-        let line = line.inspect_err(|_| {
-            // Politely: its guard cleans up behind it.
-            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        })?;
+        let line = line.inspect_err(|_| self.terminate())?;
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
         match (said.get("started"), said.get("failed").and_then(Value::as_str)) {
             (Some(started), _) => Ok((serde_json::from_value(started.clone())?, self.child)),
+            // Ctrl-C reached it, too.
+            (None, _) if interrupt.load(Ordering::Relaxed) => {
+                self.undo();
+                Err(Interrupted.into())
+            }
             (None, Some(failed)) => bail!("daemon {number}: {failed}"),
             (None, None) => {
                 bail!("daemon {number} ended at once\nhint: see {}", self.log.display())
             }
+        }
+    }
+
+    /// Politely: its guard cleans up behind it.
+    fn terminate(&self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+    }
+
+    /// Ends it, with what it has begun, and sees it off.
+    fn undo(&mut self) {
+        self.terminate();
+        let deadline = Instant::now() + UNDO_WAIT;
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 }

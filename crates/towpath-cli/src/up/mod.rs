@@ -14,5 +14,6 @@ pub(crate) use daemon::{DaemonArgs, daemon};
 pub(crate) use host::{HostArgs, exit, host};
 pub(crate) use join::{JoinArgs, join};
 pub(crate) use listed::{Added, ListedArgs};
+pub(crate) use local::Interrupted;
 pub(crate) use remote::read as read_hostfile;
 pub(crate) use unit::{UnitArgs, unit};

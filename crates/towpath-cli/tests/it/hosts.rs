@@ -267,9 +267,11 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
     // Its secret belongs to another expiry, so it is a wrong key, and says so promptly.
     assert!(text(&stale.stderr).contains("hint:"), "{}", text(&stale.stderr));
 
+    // Who is part of none yet.
+    let late = Vm::new();
     let mixed = with_addr_of(&token(&stranger, "60"), &good);
     let begin = Instant::now();
-    let wrong = newcomer.with_input(&["join", "-"], mixed.as_bytes());
+    let wrong = late.with_input(&["join", "-"], mixed.as_bytes());
     assert_eq!(wrong.status.code(), Some(255));
     assert!(text(&wrong.stderr).contains("hint:"), "{}", text(&wrong.stderr));
     assert!(begin.elapsed() < PROMPT);
@@ -278,14 +280,14 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
     let gone = Vm::up(1);
     let old = token(&gone, "60");
     assert!(gone.towpath(&["down"]).status.success());
-    let out = newcomer.with_input(&["join", "-"], old.as_bytes());
+    let out = late.with_input(&["join", "-"], old.as_bytes());
     assert_eq!(out.status.code(), Some(255));
     assert!(text(&out.stderr).contains("nobody receives at 127.0.0.1:"), "{}", text(&out.stderr));
     // Somebody else does, who answers no stranger: the wait is told.
     let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut silent: towpath::Token = old.parse().unwrap();
     silent.0.addr = other.local_addr().unwrap();
-    let out = newcomer.with_input(&["join", "-"], silent.to_string().as_bytes());
+    let out = late.with_input(&["join", "-"], silent.to_string().as_bytes());
     assert_eq!(out.status.code(), Some(255));
     assert!(text(&out.stderr).contains("no answer within 5 s"), "{}", text(&out.stderr));
 

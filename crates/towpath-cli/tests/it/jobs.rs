@@ -44,6 +44,29 @@ fn ctrl_c_reaches_spawned_tasks_too() {
 }
 
 #[test]
+fn the_first_task_speaks_for_a_job_whose_tasks_end_with_statuses_of_their_own() {
+    let vm = Vm::up(1);
+    let go = vm.file("go");
+    // Task 2 fails first, and task 0 once that is told.
+    for (how, status) in [("exit 7", 5), ("kill -SEGV $$", 139)] {
+        crate::support::fifo(&go);
+        let script = format!(
+            "case $TOWPATH_RANK in 0) read x < {}; exit 5;; 2) {how};; *) exit 0;; esac",
+            go.display()
+        );
+        let mut run = vm.command(&["run", "-n", "3", "--keep-going", "--", "sh", "-c", &script]);
+        let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(run.stderr.take().unwrap());
+        let mut lines = said.lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.starts_with("towpath: task 2 on ")));
+        std::fs::write(&go, "\n").unwrap();
+        assert!(lines.any(|line| line.starts_with("towpath: task 0 on ")));
+        assert_eq!(run.wait().unwrap().code(), Some(status), "{how}");
+        std::fs::remove_file(&go).unwrap();
+    }
+}
+
+#[test]
 fn a_time_limit_ends_spawned_tasks_too() {
     let vm = Vm::up(2);
     let options = ["--timeout", "1s", "--grace", "1s"];

@@ -33,4 +33,5 @@ mod survival;
 mod tap;
 mod tokens;
 mod transfer;
+mod undone;
 mod voters;

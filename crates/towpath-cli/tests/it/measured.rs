@@ -165,3 +165,24 @@ fn a_kind_that_does_not_fit_says_why() {
     assert!(long.contains("than a specification may have"), "{long}");
     assert!(shown(&["0.0", "0.0", "1.0"], &[]).contains("packets come at one instant"));
 }
+
+#[test]
+fn the_summary_counts_every_request() {
+    let wish = |rate: u64, more: &str| {
+        let kind = "kind = \"sigma_rho\", sigma_bytes = 1500";
+        format!("tspec = {{ {kind}, rho_bps = {rate} }}\nmessage_min_bytes = 1500\n{more}")
+    };
+    let share = "service = \"share\"";
+    let set = "service = \"share\"\nset = \"pair\"";
+    let asked = [
+        request("fits", "h1", "h3", &wish(1_000_000, share)),
+        request("one", "h2", "h3", &wish(1_000_000, set)),
+        request("two", "h2", "h3", &wish(200_000_000, set)),
+        request("rest", "h1", "h2", &wish(1_000_000, "service = \"best_effort\"")),
+    ];
+    let out = reserve(NET, &format!("{WIRE}{}", asked.concat()), &[]);
+    let last = text(&out.stdout).lines().last().map(String::from);
+    let wanted = "4 requests: 1 admitted, 1 refused, 1 not reserved with their sets, \
+                  1 best effort, which are not counted";
+    assert_eq!(last.as_deref(), Some(wanted), "{}", text(&out.stderr));
+}

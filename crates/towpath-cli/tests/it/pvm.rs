@@ -466,20 +466,27 @@ fn the_library_is_found_beside_the_program_or_missed_aloud() {
         let towpath = |args: &[&str]| {
             let mut command = Command::new(vm.file(program));
             command.args(args).env("TOWPATH_HOME", vm.dir.path()).env_remove("TOWPATH_PVM_LIB");
-            command.env_remove("TOWPATH_VM").current_dir(vm.dir.path());
+            command.env_remove("TOWPATH_VM").env("HOME", vm.dir.path()).current_dir(vm.dir.path());
             command.stdin(std::process::Stdio::null()).output().unwrap()
         };
         let up = towpath(&["up"]);
         assert!(up.status.success(), "{}", text(&up.stderr));
         let out = towpath(&["run", "--env", "PVM_TMP=/nowhere", "--timeout", "30s", "./early"]);
+        let console = towpath(&["pvm"]);
         assert!(towpath(&["down"]).status.success());
-        (text(&out.stdout), text(&out.stderr))
+        (text(&out.stdout), [text(&out.stderr), text(&console.stderr)])
     };
+    // What the console does: twice, and it says so once.
+    std::fs::write(vm.file(".pvmrc"), "spawn ./early\nspawn ./early\n").unwrap();
     let (_, said) = started("opt/bin/towpath");
-    assert!(said.starts_with("warning: ./early is written for PVM"), "{said}");
-    assert!(said.contains("\nhint: ") && said.contains("../lib"), "{said}");
+    for said in &said {
+        assert!(said.starts_with("warning: ./early is written for PVM"), "{said}");
+        assert!(said.contains("\nhint: ") && said.contains("../lib"), "{said}");
+        assert_eq!(said.matches("warning: ").count(), 1, "{said}");
+    }
     symlink(library(), vm.file("opt/lib/libpvm3.so.3")).unwrap();
     for program in ["opt/bin/towpath", "links/towpath"] {
-        assert_eq!(started(program), ("done\n".into(), String::new()), "{program}");
+        let nothing = [String::new(), String::new()];
+        assert_eq!(started(program), ("done\n".into(), nothing), "{program}");
     }
 }

@@ -156,6 +156,15 @@ fn a_pipe_is_live() {
     assert!(std::fs::read(dir.path().join("out.ts")).expect("read") == file);
 }
 
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = towpath(dir.path(), &["stream", "serve", "nowhere"]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(255), "{said}");
+    assert!(said.starts_with("error: offering nowhere: cannot open the library: "), "{said}");
+}
+
 /// A server of the clip as `sub/a b.ts`, with a link that leads out beside it.
 fn server(dir: &Path) -> (Running, String) {
     std::fs::create_dir_all(dir.join("lib/sub")).expect("directory");

@@ -150,6 +150,47 @@ fn a_founder_that_was_killed_and_starts_again_has_its_hosts_and_tasks_go_on() {
 }
 
 #[test]
+fn hosts_that_a_founder_which_starts_again_does_not_hear_from_are_shown_as_such() {
+    let vm = Vm::new();
+    assert!(vm.towpath(&["init"]).status.success());
+    let founder = Founder::start(&vm);
+    join(&vm);
+    let far = vm.pid(2);
+    Vm::signal(far, "-STOP");
+    founder.die(&vm);
+    let mut founder = Founder::start(&vm);
+    let shown = || text(&vm.towpath(&["hosts"]).stdout);
+    let before = shown();
+    let line = before.lines().find(|line| line.starts_with("h2")).expect("it is known");
+    assert!(line.ends_with("  not heard from") && !line.contains(" up"), "{before}");
+    let json = vm.towpath(&["hosts", "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let heard = list["hosts"].as_array().unwrap().iter().map(|host| host["heard"].as_bool());
+    assert_eq!(heard.collect::<Vec<_>>(), [Some(true), Some(false)], "{list}");
+    let ps = vm.towpath(&["ps"]);
+    let said = text(&ps.stderr);
+    assert_eq!(ps.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("h2") && said.contains("not heard from"), "{said}");
+    let top = vm.towpath(&["top", "--once"]);
+    assert_eq!(top.status.code(), Some(0), "{}", text(&top.stderr));
+    assert!(text(&top.stdout).contains("1 hosts did not tell"), "{}", text(&top.stdout));
+    let run = vm.towpath(&["run", "-n", "4", "--", "echo", "here"]);
+    assert_eq!(text(&run.stdout).matches("here").count(), 4, "{}", text(&run.stderr));
+    let run = vm.towpath(&["run", "--host", "h2", "--", "true"]);
+    assert_eq!(run.status.code(), Some(255));
+    assert!(text(&run.stderr).contains("not heard from"), "{}", text(&run.stderr));
+    Vm::signal(far, "-CONT");
+    let begin = Instant::now();
+    while shown().contains("not heard from") {
+        assert!(begin.elapsed() < PROMPT, "{}", shown());
+    }
+    let run = vm.towpath(&["run", "--host", "h2", "--", "echo", "there"]);
+    assert_eq!(text(&run.stdout), "there\n", "{}", text(&run.stderr));
+    assert!(vm.towpath(&["down"]).status.success());
+    assert!(founder.child.wait().unwrap().success());
+}
+
+#[test]
 fn deleted_hosts_are_remembered_over_an_ordinary_restart_of_a_founder_that_is_alone() {
     let vm = Vm::new();
     assert!(vm.towpath(&["init"]).status.success());

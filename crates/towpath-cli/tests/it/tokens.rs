@@ -28,7 +28,7 @@ fn refused(out: &Output, words: &str) {
 }
 
 fn list(vm: &Vm) -> Vec<serde_json::Value> {
-    let out = vm.towpath(&["token", "--list", "--json"]);
+    let out = vm.towpath(&["token", "--list", "--all", "--json"]);
     let told: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     told["tokens"].as_array().unwrap().clone()
 }
@@ -43,8 +43,15 @@ fn a_token_admits_as_many_hosts_as_it_was_made_for() {
     let listed = list(&vm);
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!((&listed[0]["id"], &listed[0]["uses"]), (&id.as_str().into(), &2.into()));
+    // It is good for nobody any more.
+    let shown = vm.towpath(&["token", "--list"]);
+    assert_eq!(text(&shown.stdout), "", "{}", text(&shown.stderr));
+    let (fresh, fresh_id) = token(&vm, &["--uses", "2"]);
+    ok(&join(&newcomer, &fresh));
     let shown = text(&vm.towpath(&["token", "--list"]).stdout);
-    assert!(shown.contains(&id), "{shown}");
+    assert!(shown.contains(&fresh_id) && !shown.contains(&id), "{shown}");
+    let shown = text(&vm.towpath(&["token", "--list", "--all"]).stdout);
+    assert!(shown.contains(&fresh_id) && shown.contains(&id), "{shown}");
     // A host that was admitted needs no token to come back.
     ok(&newcomer.towpath(&["down"]));
     let again = join(&newcomer, &two);

@@ -106,8 +106,16 @@ impl Discipline {
         Self::Hfsc,
     ];
 
-    /// The one of that name.
+    /// The one of that name, which may have underscores for hyphens, or be another that topology
+    /// files have for it.
     pub fn by_name(name: &str) -> Option<Self> {
+        let name = name.replace('_', "-");
+        let name = match name.as_str() {
+            "static-priority" => "priority",
+            "jitter-edf" => "jitter-edd",
+            "wf2q-plus" => "wf2q",
+            name => name,
+        };
         Self::ALL.iter().copied().find(|discipline| discipline.facts().name == name)
     }
 

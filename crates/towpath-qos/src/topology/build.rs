@@ -374,7 +374,7 @@ fn discipline(
         DisciplineName::StaticPriority => Discipline::StaticPriority(levels()?),
         DisciplineName::Rcsp => Discipline::Rcsp(levels()?),
         _ if budgets.is_some() => {
-            return Err((at, Fault::Budgets("only of fcfs, static_priority and rcsp")));
+            return Err((at, Fault::Budgets("only of fcfs, priority and rcsp")));
         }
         DisciplineName::Edf => Discipline::Edf { hold: false },
         DisciplineName::JitterEdf => Discipline::Edf { hold: true },

@@ -89,7 +89,7 @@ pub struct PortForm {
     pub rate_bps: Option<u64>,
     /// Its scheduler; absent: the node's.
     pub scheduler: Option<DisciplineName>,
-    /// Delay budgets in ns: one for `fcfs`, 1 to 16 rising for `static_priority` and `rcsp`.
+    /// Delay budgets in ns: one for `fcfs`, 1 to 16 rising for `priority` and `rcsp`.
     /// Absent: what the queue takes to drain, halved from level to level.
     pub budgets_ns: Option<Vec<u64>>,
     /// `scfq`: most channels; `drr`: most quanta in a round, each a multiple of `packet_bytes`.

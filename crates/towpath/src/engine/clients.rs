@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use towpath_vm::RequestId;
 use towpath_vm::metrics::Subscription;
 
@@ -31,8 +32,10 @@ pub(super) struct ClientConn {
     frames: FrameReader,
     /// It has said that it is of this build.
     greeted: bool,
-    /// Its end of the connection is closed: what it asked before is done still.
+    /// It says nothing more: what it asked before is done still.
     pub(super) is_gone: bool,
+    /// It is watched for its end only, while it waits for answers.
+    pub(super) is_mute: bool,
     /// Requests that were read wait for the next turn.
     pub(super) behind: bool,
     /// It came when all places were taken, to one that is kept for short questions.
@@ -60,6 +63,7 @@ impl ClientConn {
             frames: FrameReader::default(),
             greeted: false,
             is_gone: false,
+            is_mute: false,
             behind: false,
             is_extra,
             waiting: [bytes[..len].to_vec()].into(),
@@ -153,14 +157,23 @@ impl ClientConn {
         self.backlog
     }
 
+    /// Whether it may still hear: it has closed its sending half only.
+    pub(super) fn hears(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let looked = poll(&mut fds, Some(&zero));
+        looked.is_ok() && !fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
+    /// It has no tasks, and is told nothing that it did not ask for.
+    pub(super) fn only_asks(&self) -> bool {
+        let told = self.watches || self.subscription.is_some() || self.reads_others;
+        self.spawns.is_empty() && !told
+    }
+
     /// Nothing of it is under way.
     pub(super) fn is_idle(&self) -> bool {
-        !self.behind
-            && self.spawns.is_empty()
-            && self.backlog == 0
-            && !self.watches
-            && self.subscription.is_none()
-            && !self.reads_others
+        !self.behind && self.backlog == 0 && self.only_asks()
     }
 
     /// Turns it away with the reason, as far as it can be told.

@@ -17,6 +17,8 @@ use crate::pvm::library::{Library, SWITCH};
 const OWN: &str = "towpath";
 /// Error number "no program that can be run here".
 const ENOEXEC: i32 = 8;
+/// Error number "too many open files" of this process.
+const EMFILE: i32 = 24;
 
 /// What all tasks of a daemon are started with.
 #[derive(Debug)]
@@ -102,7 +104,18 @@ pub(super) fn not_started(spec: &TaskSpec, e: &io::Error) -> Ending {
     let cwd = String::from_utf8_lossy(&spec.cwd).into_owned();
     // The system says the same of a directory and of a program.
     let is_its = DIRECTORY_FAULTS.contains(&errno) && !cwd.is_empty() && !can_enter(&cwd);
-    let text =
-        if is_its { format!("working directory {cwd}: {e}") } else { format!("{program}: {e}") };
+    let text = match errno {
+        _ if is_its => format!("working directory {cwd}: {e}"),
+        EMFILE => format!("{program}: {e}{}", limit()),
+        _ => format!("{program}: {e}"),
+    };
     Ending::NotStarted { errno, text }
+}
+
+/// Who has the limit that was met, and which one that is.
+fn limit() -> String {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or_else(String::new, |n| {
+        format!(": the host's daemon has none of its {n} descriptors left")
+    })
 }

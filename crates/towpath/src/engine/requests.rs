@@ -12,6 +12,7 @@ use towpath_wire::{HostId, Instant, TaskId};
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
 use super::core::{Engine, refuses};
 use super::doors::Knock;
+use super::poll::Interest;
 use super::remote::Remote;
 use super::turn::Served;
 use super::unclaimed::Unclaimed;
@@ -162,7 +163,7 @@ impl Engine {
                 Ok(None) => {
                     client.behind = false;
                     if client.is_gone {
-                        self.hang_up(key, &Hangup::Gone);
+                        self.see_out(key);
                     }
                     return Served { bytes, more: false };
                 }
@@ -178,6 +179,28 @@ impl Engine {
             client.behind = true;
         }
         Served { bytes, more }
+    }
+
+    /// A client says nothing more. Where it has closed only that half, it gets the answers to what
+    /// it asked before; who has tasks or watches something has to be there with both halves.
+    fn see_out(&mut self, key: u64) {
+        let is_asking = self.is_asking(key);
+        let Some(client) = self.clients.all.get_mut(&key) else { return };
+        // What can be said at once is.
+        let _ = client.flush();
+        let stays = client.only_asks() && (is_asking || client.backlog() > 0) && client.hears();
+        let interest = Interest { read: false, write: client.backlog() > 0 };
+        if !stays || self.poll.set_interest(&*client, key, interest).is_err() {
+            return self.hang_up(key, &Hangup::Gone);
+        }
+        client.is_mute = true;
+        client.wants_write = interest.write;
+    }
+
+    /// Whether a client waits for an answer.
+    fn is_asking(&self, key: u64) -> bool {
+        self.clients.queries.values().any(|(client, _)| *client == key)
+            || self.unanswered.iter().any(|waiting| waiting.client == key)
     }
 
     // tidy: dispatch
@@ -357,6 +380,9 @@ impl Engine {
 
     pub(super) fn flush_clients(&mut self) {
         let mut hangups = Vec::new();
+        let mute = self.clients.all.iter().filter(|(_, c)| c.is_mute && c.backlog() == 0);
+        let told = mute.filter(|(key, _)| !self.is_asking(**key)).map(|(key, _)| *key);
+        hangups.extend(told.map(|key| (key, Hangup::Gone)));
         for (key, c) in &mut self.clients.all {
             if c.backlog() == 0 && !c.wants_write {
                 continue;
@@ -366,7 +392,8 @@ impl Engine {
                 continue;
             }
             let wants = c.backlog() > 0;
-            if wants != c.wants_write && self.poll.set_writable(&*c, *key, wants).is_ok() {
+            let interest = Interest { read: !c.is_mute, write: wants };
+            if wants != c.wants_write && self.poll.set_interest(&*c, *key, interest).is_ok() {
                 c.wants_write = wants;
             }
         }

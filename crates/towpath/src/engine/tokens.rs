@@ -86,7 +86,7 @@ fn emit(issued: &[Issued]) -> String {
 
 /// An answer that waits for the list to be written.
 pub(super) struct Unanswered {
-    client: u64,
+    pub(super) client: u64,
     /// Whether that worked, once it is known.
     kept: Receiver<bool>,
     /// What is said then.

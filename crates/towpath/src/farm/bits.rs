@@ -24,6 +24,14 @@ impl Bits {
         new
     }
 
+    /// Takes an index out.
+    pub(crate) fn remove(&mut self, index: u32) {
+        if self.contains(index) {
+            self.words[index as usize / 64] &= !(1 << (index % 64));
+            self.ones -= 1;
+        }
+    }
+
     /// Whether an index is in; false outside the range.
     pub(crate) fn contains(&self, index: u32) -> bool {
         self.words.get(index as usize / 64).is_some_and(|w| w >> (index % 64) & 1 == 1)
@@ -46,5 +54,9 @@ mod tests {
         assert!(!bits.insert(64));
         assert!(bits.contains(64) && !bits.contains(63) && !bits.contains(1000));
         assert_eq!(bits.count(), 1);
+        bits.remove(63);
+        bits.remove(64);
+        bits.remove(1000);
+        assert!(!bits.contains(64) && bits.count() == 0);
     }
 }

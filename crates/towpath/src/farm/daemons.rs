@@ -7,7 +7,9 @@ use towpath_wire::Instant;
 
 use super::link::Link;
 use crate::client::ClientError;
+use crate::lock::Holder;
 use crate::protocol::{FrameError, Reply, Request};
+use crate::start::limits::want_of;
 
 /// How long a daemon may take to tell its hosts.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -117,9 +119,12 @@ impl<'a> Daemons<'a> {
         let reply = self.link.as_ref().ok_or(ClientError::Gone)?.next(wait)?;
         if reply.is_none() && self.hosts_by.is_some_and(|by| by <= now) {
             let path = self.path();
+            let holder = Path::new(&path).parent().and_then(Holder::of);
+            let why = holder.and_then(|holder| want_of(holder.pid));
+            let why = why.unwrap_or_else(|| "\nhint: see `towpath hosts`".into());
+            let wait = ANSWER.as_secs();
             return Err(ClientError::Failed(format!(
-                "the daemon at {path} did not answer within {} s\nhint: see `towpath hosts`",
-                ANSWER.as_secs()
+                "the daemon at {path} did not answer within {wait} s{why}"
             )));
         }
         Ok(reply)

@@ -15,7 +15,7 @@ use super::bits::Bits;
 use super::blocks::Feeds;
 use super::daemons::Daemons;
 use super::hosts::Hosts;
-use super::joblog::{JobLog, Line, succeeded};
+use super::joblog::{JobLog, Line, Logged};
 use super::order::{Done, Order};
 use super::output::{Account, Limits, Store};
 use super::plan::{Launch, Plan, PlanEvent, PlanOptions};
@@ -25,10 +25,13 @@ use super::run::{FarmError, FarmOptions, ItemDone, Outcome, Progress, Sink};
 use crate::client::ClientError;
 use crate::protocol::{ADOPTED_TAGS, HostEvent, Reply, Request, TaskEvent};
 
+#[path = "drive_end.rs"]
+mod end;
+
+use end::{GRACE, Stop};
+
 /// How often progress is told, and the interrupt flag looked at.
 const TICK: Duration = Duration::from_millis(100);
-/// How long killed tasks may take to end.
-const STOP: Duration = Duration::from_secs(1);
 /// Most replies taken in one turn.
 const REPLIES_MAX: usize = 1024;
 /// Output under way for all items together, of which each gets its share.
@@ -37,19 +40,7 @@ const WINDOW_MIN: u32 = 8 * 1024;
 const WINDOW_MAX: u32 = 128 * 1024;
 /// Failures told on the way; the report lists more.
 const FAILURES_TOLD: u64 = 10;
-const SIGTERM: i32 = 15;
 const E2BIG: i32 = 7;
-
-/// When and why it ends before its end.
-#[derive(Debug, Default)]
-struct Stop {
-    by: Option<Instant>,
-    error: Option<FarmError>,
-    /// Why the last host was lost to us.
-    host_why: Option<String>,
-    /// The sink failed: it gets nothing more.
-    sink_broken: bool,
-}
 
 /// A farm that runs.
 pub(super) struct Farm<'a> {
@@ -135,7 +126,9 @@ impl<'a> Farm<'a> {
         if let Some(path) = &self.options.joblog {
             if self.options.resume {
                 let command = |item| template.command_line(items.at(item), u64::from(item) + 1);
-                skipped = succeeded(path, items.len(), command)?;
+                let logged = Logged::read(path, items.len(), command)?;
+                self.check_changed(path, &logged)?;
+                skipped = logged.succeeded;
             }
             let open = if self.options.resume { JobLog::append } else { JobLog::create };
             self.log = Some(open(path)?);
@@ -163,9 +156,14 @@ impl<'a> Farm<'a> {
         let now = self.now();
         if self.stop.by.is_none() && self.interrupt.load(Ordering::Relaxed) {
             self.report.interrupted = true;
-            self.sink.warn("interrupted: ending what runs; once more leaves at once");
+            let grace = GRACE.as_secs();
+            self.sink.warn(&format!(
+                "interrupted: ending what runs, with SIGKILL after {grace} s; once more does that \
+                 at once"
+            ));
             self.end_early(None);
         }
+        self.be_firm(now);
         match self.exchange(now) {
             // Nobody reads our output, and somebody wants us to end.
             Err(FarmError::Output(e)) if e.kind() == io::ErrorKind::TimedOut => {
@@ -212,7 +210,7 @@ impl<'a> Farm<'a> {
     fn wait(&self, now: Instant) -> Duration {
         let log = self.log.as_ref().and_then(JobLog::poll_timeout);
         let launch = (self.launch_at > now).then_some(self.launch_at);
-        let due = [log, self.plan.poll_timeout(now), launch, self.stop.by];
+        let due = [log, self.plan.poll_timeout(now), launch, self.stop.by, self.stop.kill_at];
         let due = due.into_iter().flatten().fold(now + TICK, Instant::min);
         due.since(now)
     }
@@ -384,6 +382,14 @@ impl<'a> Farm<'a> {
                         self.report.dropped(&ending);
                     }
                 }
+                PlanEvent::NoRoom { host, why } => {
+                    let host = self.hosts.name(host);
+                    self.sink.warn(&format!(
+                        "host {host} has no room at the moment: {why}; what it cannot start runs \
+                         on other hosts, or there later\n\
+                         hint: fewer at once with --jobs, or let its daemon have more"
+                    ));
+                }
                 PlanEvent::Excluded { host, why } => {
                     let text = format!("host {}: program {why}", self.hosts.name(host));
                     self.sink.warn(&format!("{text}; the host gets nothing more"));
@@ -431,23 +437,6 @@ impl<'a> Farm<'a> {
         Ok(log.push(Instant::ZERO + self.zero.elapsed(), &line)?)
     }
 
-    /// Ends the farm where its results so far are those that end it.
-    fn halt(&mut self) {
-        let Report { succeeded, failed, skipped, .. } = self.report;
-        let items = u64::from(self.options.items.len()) - skipped;
-        let Some(rule) = self.options.halt else { return };
-        if self.report.halted.is_some() || !rule.is_reached(succeeded, failed, items) {
-            return;
-        }
-        self.report.halted = Some(rule.to_string());
-        if rule.now {
-            return self.end_early(None);
-        }
-        for tag in self.plan.hold() {
-            let _ = self.daemons.push(&Request::Kill { tag, signal: SIGTERM });
-        }
-    }
-
     fn write(&mut self, done: Done) -> Result<(), FarmError> {
         let Done { item, host, exit, capture } = done;
         let text = self.options.items.at(item).text();
@@ -484,36 +473,6 @@ impl<'a> Farm<'a> {
             self.daemons.path(),
         ));
         Ok(())
-    }
-
-    fn stranded(&self) -> FarmError {
-        let hint = self.options.template.shell_hint().unwrap_or(
-            "see `towpath hosts`; is the program installed where it should run, or named by path?",
-        );
-        let why = self.stop.host_why.clone();
-        FarmError::Stranded {
-            why: why.unwrap_or_else(|| "none of the hosts is up".into()),
-            not_run: self.plan.waiting(),
-            hint: hint.into(),
-        }
-    }
-
-    /// Nothing more is started, and what runs is killed.
-    fn end_early(&mut self, error: Option<FarmError>) {
-        if self.stop.by.is_some() {
-            // The first reason is the one that counts.
-            return;
-        }
-        self.stop.error = error;
-        self.stop.by = Some(self.now() + STOP);
-        self.plan.stop();
-        let tags: Vec<u64> = self.plan.tags().collect();
-        for tag in tags {
-            let _ = self.daemons.push(&Request::Kill { tag, signal: SIGTERM });
-        }
-        if self.daemons.flush().is_err() {
-            self.daemons.disconnect();
-        }
     }
 
     /// Writes what is left, and the report.

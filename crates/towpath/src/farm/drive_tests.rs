@@ -12,6 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use towpath_vm::{Ending, Fields, Host, HostState, Stream, TaskExit, TaskSpec};
 use towpath_wire::HostId;
 
+use super::end::{SIGKILL, SIGTERM};
 use super::*;
 use crate::farm::input::Items;
 use crate::farm::template::Template;
@@ -127,6 +128,8 @@ fn options(items: u32) -> FarmOptions {
         keep_order: true,
         joblog: None,
         resume: false,
+        rerun_changed: false,
+        at_once: Arc::default(),
         env: vec![],
         workdir: vec![],
     }
@@ -574,4 +577,99 @@ fn resuming_runs_only_what_did_not_succeed() {
     assert_eq!(sink.text, odd);
     let (third, _) = farm(&options, &[], &interrupt);
     assert_eq!(third.report.skipped, 40);
+}
+
+#[test]
+fn resuming_with_another_command_is_refused_unless_it_is_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = [daemon(dir.path(), "a", echoing())];
+    let joblog = Some(dir.path().join("log"));
+    let first = FarmOptions { joblog, resume: true, ..options(10) };
+    let interrupt = AtomicBool::new(false);
+    assert_eq!(farm(&first, &socket, &interrupt).0.report.succeeded, 10);
+    // An item more in front: each has the number of the one before it.
+    let mut items = Items::default();
+    items.push(b"new").unwrap();
+    (0..10).for_each(|i| items.push(i.to_string().as_bytes()).unwrap());
+    let moved = FarmOptions { items, ..first };
+    let (refused, _) = farm(&moved, &socket, &interrupt);
+    let said = refused.error.expect("it is refused").to_string();
+    assert!(
+        said.contains("10 items with another command") && said.contains("`echo new`"),
+        "{said}"
+    );
+    assert!(said.contains("\nhint: "), "{said}");
+    assert_eq!((refused.report.succeeded, refused.report.not_run), (0, 11));
+    let (again, sink) = farm(&FarmOptions { rerun_changed: true, ..moved }, &socket, &interrupt);
+    assert_eq!((again.report.succeeded, again.report.skipped), (11, 0));
+    assert!(sink.warnings.iter().any(|w| w.contains("10 items of job log")), "{:?}", sink.warnings);
+}
+
+/// A daemon whose tasks end at a signal of this number only; it tells of each signal. Once it has
+/// one, these are set.
+fn stubborn(
+    ends: i32,
+    told: std::sync::mpsc::Sender<i32>,
+    interrupts: Vec<Arc<AtomicBool>>,
+) -> Script {
+    Box::new(move |request| match request {
+        Request::Spawn { tag, .. } => {
+            for flag in &interrupts {
+                flag.store(true, Ordering::Relaxed);
+            }
+            Some(vec![started(tag)])
+        }
+        Request::Kill { tag, signal } => {
+            let _ = told.send(signal);
+            let over = ended(tag, Ending::Signalled(signal));
+            Some(if signal == ends { vec![over] } else { vec![] })
+        }
+        _ => Some(vec![]),
+    })
+}
+
+#[test]
+fn what_ignores_a_polite_signal_is_killed_after_a_while_or_at_once() {
+    for at_once in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (tell, signals) = std::sync::mpsc::channel();
+        let (options, interrupt) = (options(1), Arc::new(AtomicBool::new(false)));
+        let mut flags = vec![Arc::clone(&interrupt)];
+        if at_once {
+            flags.insert(0, Arc::clone(&options.at_once));
+        }
+        let socket = [daemon(dir.path(), "a", stubborn(SIGKILL, tell, flags))];
+        let begin = std::time::Instant::now();
+        let (outcome, sink) = farm(&options, &socket, &interrupt);
+        let took = begin.elapsed();
+        assert!(outcome.error.is_none() && outcome.report.interrupted);
+        assert!(sink.warnings[0].contains("SIGKILL after 2 s"), "{:?}", sink.warnings);
+        let heard: Vec<i32> = signals.try_iter().collect();
+        if at_once {
+            assert!(took < GRACE, "{took:?}");
+        } else {
+            assert!(took >= GRACE && heard == [SIGTERM, SIGKILL], "{took:?}, {heard:?}");
+        }
+    }
+}
+
+#[test]
+fn a_host_without_room_is_named_and_its_items_run_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let script: Script = Box::new(|request| match request {
+        Request::Spawn { tag, host, .. } if host.slot() == 1 => {
+            let text = "sh: Too many open files".to_string();
+            Some(vec![ended(tag, Ending::NotStarted { errno: 24, text })])
+        }
+        Request::Spawn { tag, spec, .. } => Some(echo(tag, &spec)),
+        _ => Some(vec![]),
+    });
+    let socket = [daemon(dir.path(), "a", script)];
+    let (outcome, sink) = farm(&options(50), &socket, &AtomicBool::new(false));
+    assert_eq!((outcome.report.succeeded, outcome.report.failed), (50, 0));
+    assert_eq!(sink.text, serial(50));
+    let named = "host n1 has no room at the moment: ";
+    let told: Vec<&String> = sink.warnings.iter().filter(|w| w.starts_with(named)).collect();
+    assert_eq!(told.len(), 1, "{:?}", sink.warnings);
+    assert!(told[0].contains("Too many open files"), "{told:?}");
 }

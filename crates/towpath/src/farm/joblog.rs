@@ -8,10 +8,12 @@
 //! mean not started, 255 a lost or refusing host.
 //!
 //! **Resuming** is what GNU parallel calls `--resume-failed`: an item is left out when a line of
-//! its number and its very command tells of `Exitval` 0 and `Signal` 0. Failed ones, and ones that
-//! stand there with another command, run again. A line without its line feed was torn by a crash
-//! and counts for nothing; it is cut off before new lines are added.
+//! its number and its very command tells of `Exitval` 0 and `Signal` 0. Failed ones run again.
+//! Where the last line of an item has another command than the item has now, the list has moved or
+//! the command was changed: that is refused, unless such items are to run again. A line without its
+//! line feed was torn by a crash and counts for nothing; it is cut off before new lines are added.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -54,6 +56,21 @@ pub enum LogError {
         path: PathBuf,
         /// What the operating system says.
         os: io::Error,
+    },
+    /// It is about other commands.
+    #[error(
+        "job log {} tells of {count} items with another command than they have now ({example})\n\
+         hint: --resume goes on with the same command over the same items in the same order; with \
+         --rerun-changed what is changed runs again; or give another --joblog",
+        path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: u32,
+        /// One of them.
+        example: String,
     },
     /// It is something else.
     #[error(
@@ -202,46 +219,98 @@ fn whole_lines_end(file: &mut File) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Reads which of `items` items a log tells to have succeeded. `command` gives the command of an
-/// item by its index from 0. No log is an empty log.
-pub(crate) fn succeeded(
-    path: &Path,
-    items: u32,
-    command: impl Fn(u32) -> Vec<u8>,
-) -> Result<Bits, LogError> {
-    let read_error = |os| LogError::Read { path: path.to_path_buf(), os };
-    let mut done = Bits::new(items);
-    let file = match File::open(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(done),
-        other => other.map_err(read_error)?,
-    };
-    let mut lines = BufReader::new(file);
-    let mut line = vec![];
-    let mut first = true;
-    loop {
-        line.clear();
-        Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line).map_err(read_error)?;
-        if line.pop() != Some(b'\n') {
-            return Ok(done);
-        }
-        if std::mem::take(&mut first) {
-            if line != HEADER[..HEADER.len() - 1] {
-                return Err(LogError::NotALog { path: path.to_path_buf() });
+/// What a log tells of the items of a farm.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    /// Those that succeeded with the command that they have now.
+    pub(crate) succeeded: Bits,
+    /// Those that stand there with another command in their last line: how it was, and is.
+    changed: BTreeMap<u32, (Vec<u8>, Vec<u8>)>,
+    /// How many there are beyond [`CHANGED_MAX`].
+    more: Bits,
+}
+
+/// Changed commands that are kept to be shown; the first of them is.
+const CHANGED_MAX: usize = 16;
+/// Bytes of a command that are shown.
+const SHOWN: usize = 60;
+
+impl Logged {
+    /// Reads what a log tells of `items` items. `command` gives the command of an item by its index
+    /// from 0. No log is an empty log.
+    pub(crate) fn read(
+        path: &Path,
+        items: u32,
+        command: impl Fn(u32) -> Vec<u8>,
+    ) -> Result<Self, LogError> {
+        let read_error = |os| LogError::Read { path: path.to_path_buf(), os };
+        let (succeeded, more) = (Bits::new(items), Bits::new(items));
+        let mut logged = Self { succeeded, changed: BTreeMap::new(), more };
+        let file = match File::open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(logged),
+            other => other.map_err(read_error)?,
+        };
+        let mut lines = BufReader::new(file);
+        let mut line = vec![];
+        let mut first = true;
+        loop {
+            line.clear();
+            Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line).map_err(read_error)?;
+            if line.pop() != Some(b'\n') {
+                return Ok(logged);
             }
-        } else if let Some(item) = succeeded_item(&line, items, &command) {
-            done.insert(item);
+            if std::mem::take(&mut first) {
+                if line != HEADER[..HEADER.len() - 1] {
+                    return Err(LogError::NotALog { path: path.to_path_buf() });
+                }
+            } else {
+                logged.take(&line, items, &command);
+            }
         }
+    }
+
+    fn take(&mut self, line: &[u8], items: u32, command: impl Fn(u32) -> Vec<u8>) {
+        let Some((item, is_success, was)) = parsed(line, items) else { return };
+        let is = command(item);
+        if was == is {
+            if is_success {
+                self.succeeded.insert(item);
+            }
+            self.changed.remove(&item);
+            self.more.remove(item);
+        } else if self.changed.len() < CHANGED_MAX || self.changed.contains_key(&item) {
+            self.changed.insert(item, (was.to_vec(), is));
+        } else {
+            self.more.insert(item);
+        }
+    }
+
+    /// How many items stand there with another command than they have now.
+    pub(crate) fn changed(&self) -> u32 {
+        self.changed.len() as u32 + self.more.count()
+    }
+
+    /// One of them, in words.
+    pub(crate) fn example(&self) -> Option<String> {
+        let (item, (was, is)) = self.changed.first_key_value()?;
+        let shown = |command: &[u8]| {
+            let text = String::from_utf8_lossy(command);
+            let short: String = text.chars().take(SHOWN).collect();
+            let rest = if short.len() < text.len() { "…" } else { "" };
+            format!("`{short}{rest}`")
+        };
+        Some(format!("item {}: {} there, {} now", item + 1, shown(was), shown(is)))
     }
 }
 
-/// The item that a line tells to have succeeded with the command that it has now.
-fn succeeded_item(line: &[u8], items: u32, command: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
+/// The item of a line, whether it succeeded, and with which command.
+fn parsed(line: &[u8], items: u32) -> Option<(u32, bool, &[u8])> {
     let mut columns = line.splitn(9, |b| *b == b'\t');
     let seq: u32 = str::from_utf8(columns.next()?).ok()?.parse().ok()?;
     let (exit_value, signal) = (columns.nth(5)?, columns.next()?);
     let logged = columns.next()?;
     let item = seq.checked_sub(1).filter(|item| *item < items)?;
-    (exit_value == b"0" && signal == b"0" && logged == command(item)).then_some(item)
+    Some((item, exit_value == b"0" && signal == b"0", logged))
 }
 
 #[cfg(test)]
@@ -267,7 +336,7 @@ mod tests {
     }
 
     fn done(path: &Path) -> Vec<u32> {
-        let bits = succeeded(path, 100, command).unwrap();
+        let bits = Logged::read(path, 100, command).unwrap().succeeded;
         (0..100).filter(|i| bits.contains(*i)).collect()
     }
 
@@ -299,9 +368,34 @@ mod tests {
         push(&mut log, 1, Ending::Exited(0));
         log.flush().unwrap();
         assert_eq!(done(&path), [0, 1]);
-        let other = succeeded(&path, 100, |i| format!("gzip -9 {i}").into_bytes()).unwrap();
-        assert_eq!(other.count(), 0);
-        assert_eq!(succeeded(&path, 1, command).unwrap().count(), 1, "the list may be shorter");
+        let other = |i: u32| format!("gzip -9 {i}").into_bytes();
+        let logged = Logged::read(&path, 100, other).unwrap();
+        assert_eq!((logged.succeeded.count(), logged.changed()), (0, 5));
+        let said = logged.example().unwrap();
+        assert_eq!(said, "item 1: `gzip 0` there, `gzip -9 0` now");
+        let shorter = Logged::read(&path, 1, command).unwrap();
+        assert_eq!((shorter.succeeded.count(), shorter.changed()), (1, 0), "it may be shorter");
+    }
+
+    #[test]
+    fn the_last_line_of_an_item_says_which_command_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = JobLog::create(&path).unwrap();
+        let other = |i: u32| format!("gunzip {i}").into_bytes();
+        (0..40).for_each(|item| push(&mut log, item, Ending::Exited(0)));
+        log.flush().unwrap();
+        let logged = Logged::read(&path, 40, other).unwrap();
+        assert_eq!((logged.succeeded.count(), logged.changed()), (0, 40));
+        // Run again with the other command, the second half only.
+        let text = std::fs::read_to_string(&path).unwrap();
+        let again: Vec<String> =
+            text.lines().skip(21).map(|line| line.replace("gzip", "gunzip") + "\n").collect();
+        std::fs::write(&path, text + &again.concat()).unwrap();
+        let logged = Logged::read(&path, 40, other).unwrap();
+        assert_eq!((logged.succeeded.count(), logged.changed()), (20, 20));
+        let (_, kept) = (logged, Logged::read(&path, 40, command).unwrap());
+        assert_eq!((kept.succeeded.count(), kept.changed()), (40, 20), "both ran");
     }
 
     #[test]
@@ -310,7 +404,7 @@ mod tests {
         let path = dir.path().join("log");
         assert_eq!(done(&path), [0; 0]);
         std::fs::write(&path, "precious\n").unwrap();
-        let err = succeeded(&path, 1, command).unwrap_err().to_string();
+        let err = Logged::read(&path, 1, command).unwrap_err().to_string();
         assert!(err.contains("is not a job log") && err.contains("hint:"), "{err}");
     }
 
@@ -361,7 +455,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
-            let _ = succeeded_item(&bytes, 10, command);
+            let _ = parsed(&bytes, 10);
         }
     }
 }

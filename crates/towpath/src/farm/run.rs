@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -49,6 +50,12 @@ pub struct FarmOptions {
     pub joblog: Option<PathBuf>,
     /// Leave out what the job log tells to have succeeded, and add to it.
     pub resume: bool,
+    /// When resuming, run items again that stand in the job log with another command; else such
+    /// ones are refused.
+    pub rerun_changed: bool,
+    /// Once this is set, too, whoever interrupts a farm does not wait for what runs to end
+    /// politely.
+    pub at_once: Arc<AtomicBool>,
     /// Variables for every command, besides `TOWPATH_SEQ` and `TOWPATH_HOST`.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory on the hosts.
@@ -208,7 +215,8 @@ pub trait Sink {
 }
 
 /// Runs a farm to its end through the first of the daemons at `sockets` that answers; the others
-/// stand in for it. Setting `interrupt` ends it within about a second, with what runs.
+/// stand in for it. Setting `interrupt` ends it within about three seconds, with what runs:
+/// politely, then with SIGKILL.
 ///
 /// The memory worst case is the items, 64 MiB of output (more goes to a temporary file), 16 MiB or
 /// 8 KiB for each item in flight of output under way, and about 200 bytes for each item that waits

@@ -2,6 +2,7 @@
 //! the daemon was started with. Programs that use `select` or close every descriptor there could
 //! be do not stand a high one.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command};
@@ -61,6 +62,8 @@ impl Descriptors {
         let Some(found) = self.found else { return command.spawn() };
         let hard = getrlimit(Resource::Nofile).maximum;
         let ours = Rlimit { current: hard, maximum: hard };
+        // The hard one may have been lowered since.
+        let found = hard.map_or(found, |hard| found.min(hard));
         let theirs = Rlimit { current: Some(found), maximum: hard };
         if lowest_free().is_none_or(|fd| fd + SPARE >= found) {
             let child = command.spawn()?;
@@ -74,6 +77,20 @@ impl Descriptors {
         setrlimit(Resource::Nofile, ours)?;
         child
     }
+}
+
+/// What is to be said of a process that does not answer, where that is for want of descriptors.
+pub(crate) fn want_of(pid: u32) -> Option<String> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
+    (open >= limit).then(|| {
+        format!(
+            "\nhint: process {pid} has no descriptor left ({open} are open, its limit is {limit}): \
+             end some of its clients or tasks, or raise the limit"
+        )
+    })
 }
 
 /// The lowest descriptor that is free.
@@ -101,6 +118,21 @@ mod tests {
         assert!(child.wait().unwrap().success());
         let (soft, hard) = said.trim_end().split_once('\n').expect("two lines");
         (soft.into(), hard.into())
+    }
+
+    #[test]
+    fn a_process_without_descriptors_is_known_by_its_limit() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        assert_eq!(want_of(child.id()), None);
+        let pid = Some(Pid::from_child(&child));
+        let own = prlimit(pid, Resource::Nofile, getrlimit(Resource::Nofile)).unwrap();
+        let none = Rlimit { current: Some(3), ..own };
+        prlimit(pid, Resource::Nofile, none).unwrap();
+        let said = want_of(child.id()).expect("it has three, and may have no more");
+        assert!(said.contains("its limit is 3"), "{said}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(want_of(child.id()), None, "it is over");
     }
 
     #[test]

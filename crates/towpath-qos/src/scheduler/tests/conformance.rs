@@ -270,5 +270,14 @@ fn names_are_unique_and_found() {
     for discipline in Discipline::ALL {
         assert_eq!(Discipline::by_name(discipline.facts().name), Some(*discipline));
     }
+    for (other, is) in [
+        ("static_priority", Discipline::StaticPriority),
+        ("static-priority", Discipline::StaticPriority),
+        ("jitter_edf", Discipline::JitterEdd),
+        ("wf2q_plus", Discipline::Wf2q),
+        ("virtual_clock", Discipline::VirtualClock),
+    ] {
+        assert_eq!(Discipline::by_name(other), Some(is), "{other}");
+    }
     assert_eq!(Discipline::by_name("lifo"), None);
 }

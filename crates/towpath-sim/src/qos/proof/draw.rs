@@ -15,13 +15,13 @@ use towpath_wire::{ByteSize, Instant, Rate};
 /// Schedulers with a bound, as a topology file names them.
 pub const BOUNDED: [&str; 11] = [
     "edf",
-    "static_priority",
+    "priority",
     "rcsp",
-    "jitter_edf",
+    "jitter-edd",
     "hfsc",
     "wfq",
-    "wf2q_plus",
-    "virtual_clock",
+    "wf2q",
+    "virtual-clock",
     "fcfs",
     "drr",
     "scfq",

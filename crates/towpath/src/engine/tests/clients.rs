@@ -172,6 +172,35 @@ fn many_questions_at_once_are_answered_in_order() {
     assert!(matches!(started, Reply::Task { tag: 1, event: TaskEvent::Started { .. } }));
 }
 
+#[test]
+fn who_says_nothing_more_is_answered_all_the_same() {
+    let vm = Vm::up(2);
+    let (own, len) = greeting().emit();
+    let far = super::host(&vm, 2);
+    // Answered at once, by another host, and when the disk has it.
+    let questions = [
+        Request::Info,
+        Request::Tasks { tag: 7, host: far },
+        Request::Invite { ttl_s: 60, uses: None },
+    ];
+    for questions in [&questions[..], &questions[..1], &questions[1..2], &questions[2..]] {
+        let mut stream = UnixStream::connect(vm.host(1).join("sock")).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let asked: Vec<u8> = questions.iter().flat_map(|q| encode(q).unwrap()).collect();
+        stream.write_all(&[&own[..len], &asked].concat()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        let mut frames = FrameReader::default();
+        frames.extend(&said);
+        assert!(frames.greeted().unwrap());
+        let replies = std::iter::from_fn(|| frames.next::<Reply>().unwrap()).count();
+        assert_eq!(replies, questions.len(), "{questions:?}");
+    }
+    // Nobody of them stays.
+    super::until(|| (vm.counter(1, "clients") == 1).then_some(()));
+}
+
 /// A daemon that the test plays: what it says to one client, and then.
 fn played(say: &'static [u8], stays: bool) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();

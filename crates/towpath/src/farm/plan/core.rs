@@ -13,8 +13,8 @@ const ITEM_FAULTS: [i32; 2] = [7, 36];
 /// Too many open files (of the daemon, of the machine), no process more, no memory: the host has
 /// no room at the moment, and will have again.
 const NO_ROOM: [i32; 4] = [24, 23, 11, 12];
-/// Times that an item is run again because a host had no room; the pauses between them double up
-/// to 6.4 s, so that it is about half a minute.
+/// Times that an item is run again because no host had room; the pauses between them double up to
+/// 6.4 s, so that it is about half a minute.
 const NO_ROOM_MAX: u32 = 10;
 
 /// How the plan decides.
@@ -72,6 +72,14 @@ pub enum PlanEvent {
         /// How it ended.
         ending: Ending,
     },
+    /// A host had no room for an attempt, for the first time: what it cannot take runs elsewhere,
+    /// or there later.
+    NoRoom {
+        /// The host.
+        host: HostId,
+        /// What it lacks.
+        why: String,
+    },
     /// A host could not start the program several times in a row and gets nothing more.
     Excluded {
         /// The host.
@@ -102,6 +110,8 @@ struct Past {
     refused: u32,
     no_room: u32,
     failed: u32,
+    /// Hosts that had no room for it or refused it: others are tried first.
+    full: Vec<HostId>,
     /// Hosts that could not start it, and how that ended the last time.
     tried: Vec<HostId>,
     not_started: Option<Box<(u64, HostId, TaskExit)>>,
@@ -217,9 +227,10 @@ impl Plan {
             if again.not_before > now {
                 continue;
             }
-            let host = match again.past.tried.as_slice() {
-                [] => Some(best),
-                tried => self.best_host(now, tail, tried),
+            let host = if again.past.tried.is_empty() && again.past.full.is_empty() {
+                Some(best)
+            } else {
+                self.best_host(now, tail, &self.shunned(&again.past))
             };
             if let Some(host) = host {
                 let again = self.again.remove(index)?;
@@ -236,6 +247,17 @@ impl Plan {
         self.next += 1;
         self.fresh -= 1;
         Some(self.launch(item, best, Past::default()))
+    }
+
+    /// Where an item is not to run: on hosts that cannot start it, nor on those that had no room
+    /// for it while there are others.
+    fn shunned(&self, past: &Past) -> Vec<HostId> {
+        let mut shunned = past.tried.clone();
+        let elsewhere = |h: HostId| !past.tried.contains(&h) && !past.full.contains(&h);
+        if self.usable().any(elsewhere) {
+            shunned.extend(&past.full);
+        }
+        shunned
     }
 
     fn launch(&mut self, item: u32, host: HostId, mut past: Past) -> Launch {
@@ -285,22 +307,40 @@ impl Plan {
             }
             _ => false,
         };
-        let exclude = self.hosts.get_mut(&host).is_some_and(|load| {
-            if has_no_room(&exit.ending) {
-                load.ended_without_room(now)
-            } else {
-                load.ended(now, &exit.ending, exit.wall_us, blame)
-            }
-        });
-        let why = exclude.then(|| exit.ending.to_string());
+        let exclude = if has_no_room(&exit.ending) {
+            self.end_without_room(now, host, &exit.ending);
+            if self.nobody_has_room() { self.usable().collect() } else { vec![] }
+        } else {
+            let end = |load: &mut HostLoad| load.ended(now, &exit.ending, exit.wall_us, blame);
+            if self.hosts.get_mut(&host).is_some_and(end) { vec![host] } else { vec![] }
+        };
+        let why = exit.ending.to_string();
         self.settle(now, tag, flight, exit);
-        if let Some(why) = why {
-            if let Some(load) = self.hosts.get_mut(&host) {
+        for host in &exclude {
+            if let Some(load) = self.hosts.get_mut(host) {
                 load.standing = HostStanding::Excluded;
             }
-            self.events.push_back(PlanEvent::Excluded { host, why });
+            self.events.push_back(PlanEvent::Excluded { host: *host, why: why.clone() });
+        }
+        if !exclude.is_empty() {
             self.give_up_unstartable();
         }
+    }
+
+    /// An attempt ended for want of room, which is told once of each host.
+    fn end_without_room(&mut self, now: Instant, host: HostId, ending: &Ending) {
+        let Some(load) = self.hosts.get_mut(&host) else { return };
+        load.ended_without_room(now);
+        if !self.stopped && !std::mem::replace(&mut load.no_room_told, true) {
+            self.events.push_back(PlanEvent::NoRoom { host, why: ending.to_string() });
+        }
+    }
+
+    /// No host has had any for long, and nothing runs that could give some back: whoever waits
+    /// would wait for as many turns as there are items.
+    fn nobody_has_room(&self) -> bool {
+        let mut up = self.hosts.values().filter(|h| h.is_up()).peekable();
+        up.peek().is_some() && up.all(|h| h.in_flight == 0 && h.lacks_room_for(NO_ROOM_MAX))
     }
 
     /// Decides whether this end is the item's result.
@@ -321,12 +361,16 @@ impl Plan {
             Ending::Refused(_) => {
                 past.setbacks += 1;
                 past.refused += 1;
-                not_before = now + pause(past.refused);
+                if !self.is_elsewhere(&mut past, host) {
+                    not_before = now + pause(past.refused);
+                }
                 past.setbacks <= self.options.retries
             }
             ending if has_no_room(ending) => {
-                past.no_room += 1;
-                not_before = now + pause(past.no_room);
+                if !self.is_elsewhere(&mut past, host) {
+                    past.no_room += 1;
+                    not_before = now + pause(past.no_room);
+                }
                 past.no_room <= NO_ROOM_MAX
             }
             Ending::NotStarted { .. } => {
@@ -343,6 +387,18 @@ impl Plan {
         } else {
             self.finish(item, tag, host, exit, past.attempts);
         }
+    }
+
+    /// Notes that `host` had no room for an item; whether another one may have. Where all were
+    /// asked, they are asked anew.
+    fn is_elsewhere(&self, past: &mut Past, host: HostId) -> bool {
+        past.full.push(host);
+        let asked = |h: &HostId| past.full.contains(h) || past.tried.contains(h);
+        let elsewhere = self.usable().any(|h| !asked(&h));
+        if !elsewhere {
+            past.full.clear();
+        }
+        elsewhere
     }
 
     fn finish(&mut self, item: u32, tag: u64, host: HostId, exit: TaskExit, attempts: u32) {

@@ -62,6 +62,8 @@ pub(super) struct HostLoad {
     /// would use up one of its retries.
     setbacks_in_a_row: u32,
     pub(super) paused_until: Instant,
+    /// It was told that it had no room.
+    pub(super) no_room_told: bool,
 }
 
 impl HostLoad {
@@ -76,6 +78,7 @@ impl HostLoad {
             not_started_in_a_row: 0,
             setbacks_in_a_row: 0,
             paused_until: Instant::ZERO,
+            no_room_told: false,
         }
     }
 
@@ -150,12 +153,16 @@ impl HostLoad {
         self.is_up() && self.not_started_in_a_row >= NOT_STARTED_MAX
     }
 
-    /// It could not start an attempt for want of descriptors and the like. It is never excluded
-    /// for that.
-    pub(super) fn ended_without_room(&mut self, now: Instant) -> bool {
+    /// It could not start an attempt for want of descriptors and the like. Alone it is never
+    /// excluded for that.
+    pub(super) fn ended_without_room(&mut self, now: Instant) {
         self.in_flight -= 1;
         self.set_back(now);
-        false
+    }
+
+    /// It has not started anything for more than so many pauses.
+    pub(super) const fn lacks_room_for(&self, pauses: u32) -> bool {
+        self.setbacks_in_a_row > pauses
     }
 
     /// One pause for all that came back together.

@@ -226,6 +226,54 @@ fn a_host_that_never_has_descriptors_again_fails_an_item_in_the_end() {
 }
 
 #[test]
+fn a_farm_whose_hosts_have_no_room_for_long_is_stranded() {
+    let mut plan = Plan::new(options(), 1000);
+    (1..=2).for_each(|h| plan.add_host(host(h), 2));
+    let mut now = ms(0);
+    while !plan.is_stranded() {
+        let batch = launches(&mut plan, now);
+        for launch in &batch {
+            plan.ended(now, launch.tag, no_room());
+        }
+        if batch.is_empty() {
+            now = plan.poll_timeout(now).expect("something is due");
+        }
+        assert!(now < ms(60_000), "it waits for each item");
+    }
+    assert!(now > ms(25_000), "{now:?}");
+    let standing: Vec<HostStanding> = plan.hosts().map(|(_, s, ..)| s).collect();
+    assert_eq!(standing, [HostStanding::Excluded; 2]);
+    assert!(plan.waiting() > 990, "{}", plan.waiting());
+}
+
+#[test]
+fn what_a_host_has_no_room_for_runs_elsewhere_at_once() {
+    for end_of_first in [no_room, refused] {
+        for items in [1, 2, 40] {
+            let mut plan = Plan::new(options(), items);
+            (1..=2).for_each(|h| plan.add_host(host(h), 2));
+            let mut now = ms(0);
+            let mut done = vec![];
+            while !plan.is_finished() {
+                let batch = launches(&mut plan, now);
+                for launch in &batch {
+                    let first = launch.host == host(1);
+                    let end = if first { end_of_first() } else { exit(Ending::Exited(0)) };
+                    plan.ended(now, launch.tag, end);
+                }
+                if batch.is_empty() {
+                    now = plan.poll_timeout(now).expect("something is due");
+                }
+                done.extend(finished(&mut plan));
+            }
+            assert_eq!(done.len(), items as usize);
+            assert!(done.iter().all(|(_, ending)| ending.is_success()), "{done:?}");
+            assert_eq!(now, ms(0), "nobody waits for the first host");
+        }
+    }
+}
+
+#[test]
 fn a_held_plan_waits_for_what_runs_and_takes_back_what_does_not() {
     let mut plan = Plan::new(PlanOptions { retry_failed: 2, ..options() }, 10);
     plan.add_host(host(1), 2);
@@ -474,7 +522,7 @@ impl Model {
                 PlanEvent::Finished { item, exit, .. } => {
                     assert!(self.results.insert(item, exit.ending).is_none(), "one result");
                 }
-                PlanEvent::Dropped { .. } => {}
+                PlanEvent::Dropped { .. } | PlanEvent::NoRoom { .. } => {}
                 PlanEvent::Excluded { host, .. } => assert!(self.up.remove(&host).is_some()),
             }
         }
