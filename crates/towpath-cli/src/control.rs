@@ -279,12 +279,12 @@ pub(crate) fn leader(vm: &VmDir) -> anyhow::Result<Client> {
         bail!("no daemon that answers here leads the virtual machine; {}", stopped.join("\n"));
     }
     bail!(
-        "the daemon that founded the virtual machine does not run on this machine\n\
+        "the daemon that leads the virtual machine does not run on this machine\n\
          hint: run the command on its machine; `towpath hosts` shows which host leads"
     )
 }
 
-/// Asks the daemon that founded the virtual machine, which must be one of this machine's; gives
+/// Asks the daemon that leads the virtual machine, which must be one of this machine's; gives
 /// the connection with the answer.
 fn ask_founder(vm: &VmDir, request: &Request) -> anyhow::Result<(Reply, Client)> {
     let mut refused = None;

@@ -27,7 +27,7 @@ const SOME_LEFT: u8 = 1;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On the machine that founded the virtual machine, the hosts of other machines end, too (not with
+On the machine of the host that leads, the hosts of other machines end, too (not with
 --local). On another machine, its own hosts leave. Daemons that are stopped are woken up for it, and
 killed where they do not wake.
 

@@ -64,7 +64,7 @@ pub enum SpawnError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteError {
     /// Only the leader changes the host table.
-    #[error("only the daemon that founded the virtual machine can delete hosts")]
+    #[error("only the daemon that leads the virtual machine can delete hosts")]
     NotLeader,
     /// Without its leader a virtual machine could not change any more.
     #[error("host {0} leads the virtual machine")]

@@ -38,7 +38,7 @@ impl Issued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InviteError {
     /// This host does not hold the VM key.
-    #[error("only the daemon that founded the virtual machine can issue tokens")]
+    #[error("only the daemon that leads the virtual machine can issue tokens")]
     NotFounder,
     /// So many are good.
     #[error("{INVITATIONS_MAX} tokens are good, the limit")]

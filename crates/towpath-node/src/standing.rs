@@ -18,6 +18,8 @@ pub(crate) struct Standing {
     pub(crate) refused: Option<String>,
     /// A report is under way, on this association.
     pub(crate) reported: Option<AssociationId>,
+    /// The leader has said that it leaves: whoever leads next is to know.
+    pub(crate) left: Option<HostId>,
 }
 
 /// Whether a host with one id is a later life of one with another.

@@ -17,6 +17,8 @@ pub(crate) struct Suspect {
     pub(crate) until: Instant,
     /// It is lost then in any case.
     pub(crate) latest: Instant,
+    /// The others that keep the log have been asked whether they reach it.
+    pub(crate) asked: bool,
 }
 
 /// Hosts that are up by the table and out of contact (leader only). Invariant: `at` is set where

@@ -61,6 +61,10 @@ pub(crate) struct Voting {
     /// Hosts that have not said what they know since this host leads.
     pub(crate) untold: BTreeSet<HostId>,
     pub(crate) ticks: u32,
+    /// Hosts that the leader asked about, when, and that were not heard since.
+    pub(crate) asked_about: BTreeMap<HostId, Instant>,
+    /// Who votes is being changed: the next step follows as soon as one is decided.
+    pub(crate) stepping: bool,
 }
 
 impl fmt::Debug for Voting {
@@ -77,7 +81,16 @@ impl fmt::Debug for Voting {
 impl Voting {
     pub(crate) fn new(rng: Rng) -> Self {
         let (vm_key, voter, untold) = (None, None, BTreeSet::new());
-        Self { vm_key, voter, rng, kept: 0, untold, ticks: 0 }
+        Self {
+            vm_key,
+            voter,
+            rng,
+            kept: 0,
+            untold,
+            ticks: 0,
+            asked_about: BTreeMap::new(),
+            stepping: false,
+        }
     }
 
     /// The log that several keep, if they do.
@@ -292,8 +305,8 @@ impl Voter {
         self.taken.take()
     }
 
-    /// Asks for a change of who takes part; it may have to be asked for again.
-    pub(crate) fn change(&mut self, step: &Step) {
+    /// Asks for a change of who takes part; false: it has to be asked for again.
+    pub(crate) fn change(&mut self, step: &Step) -> bool {
         let change = match step {
             Step::Learn(host) => Some(Change::Learn(ReplicaId(self.name_for(*host).replica))),
             Step::Promote(host) => self.member(*host).map(Change::Promote),
@@ -301,9 +314,16 @@ impl Voter {
             Step::Name(_) => None,
         };
         // Whatever speaks against it is over some ticks later, or is looked at anew then.
-        if change.is_some_and(|change| self.replica.change(change).is_ok()) {
+        let changes = change.is_some_and(|change| self.replica.change(change).is_ok());
+        if changes {
             self.turn();
         }
+        changes
+    }
+
+    /// Whether the last change of who takes part is decided.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.replica.is_settled()
     }
 
     /// Carries on with what the replica wants done, and what it has decided.

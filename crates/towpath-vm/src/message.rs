@@ -113,7 +113,7 @@ pub enum Message {
     Report(Report),
     /// From the leader, in answer to that: what there is, and that we go on as who we are.
     Resumed(Resumed),
-    /// To the leader: the connection to a host stands again.
+    /// To the leader: the connection to a host stands, again or still.
     Reached(Unreachable),
     /// Whose a channel is that was opened on this connection.
     ChannelAsk(ChannelAsk),
@@ -125,6 +125,8 @@ pub enum Message {
     Keep(Keep),
     /// From one that keeps the log to another.
     Consensus(Consensus),
+    /// From the leader: can you reach this host? [`Message::Reached`] is the answer, or none.
+    Reach(Unreachable),
 }
 
 /// Body of [`Message::Keep`].
@@ -618,7 +620,7 @@ kinds! {
     43 Caught, 44 CaughtCredit, 45 Halt, 46 Blocked, 47 Unreachable,
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
-    60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus,
+    60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
@@ -673,7 +675,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..64u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..65u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

@@ -39,7 +39,7 @@ Examples:
   towpath host add node7 alice@node[8-9]:4
   towpath host add --hostfile more.txt
 
-Run it on the machine that founded the virtual machine. Exit status: 0 all were added; 1 some were
+Run it on the machine of the host that leads. Exit status: 0 all were added; 1 some were
 not, each with its reason; 255 none.")]
 struct AddArgs {
     /// Names, with `user@` before and `:SLOTS` behind if wanted; `n[1-3]` is three
@@ -67,7 +67,7 @@ struct AddArgs {
 Examples:
   towpath host delete node7 h3
 
-Run it on the machine that founded the virtual machine. Exit status: 0 all were deleted; 1 some
+Run it on the machine of the host that leads. Exit status: 0 all were deleted; 1 some
 were not, each with its reason; 255 none.")]
 struct DeleteArgs {
     /// Hosts: h2, 2, or the name that `towpath hosts` shows

@@ -72,7 +72,7 @@ fn a_revoked_token_admits_nobody_and_the_others_still_do() {
     ok(&join(&newcomer, &good));
     assert_eq!(text(&vm.towpath(&["hosts"]).stdout).matches(" up").count(), 3, "who came stays");
     refused(&vm.towpath(&["token", "--revoke", &bad_id]), &format!("no token `{bad_id}`"));
-    refused(&newcomer.towpath(&["token", "--list"]), "only the daemon that founded");
+    refused(&newcomer.towpath(&["token", "--list"]), "only the daemon that leads");
 }
 
 #[test]

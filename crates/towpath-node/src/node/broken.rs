@@ -76,13 +76,14 @@ impl Node {
     }
 
     /// `from` reaches `host` again: what was under way between them both have given up.
-    pub(crate) fn handle_reached(&mut self, from: HostId, host: HostId) {
+    pub(crate) fn handle_reached(&mut self, now: Instant, from: HostId, host: HostId) {
         if !self.leads() {
             self.malformed += u64::from(!self.is_shared());
             return;
         }
         self.lead.broken.between.retain(|(a, b), _| pair(*a, *b) != pair(from, host));
         self.lead.broken.arm();
+        self.is_reached_by_another(now, host);
     }
 
     /// `from` was out of contact: whom it cannot reach, it says anew.

@@ -469,6 +469,9 @@ impl Node {
                 self.suspect(now, host, end);
             }
         } else if host == log.leader() && self.me.is_some() {
+            if why == reason::LEFT {
+                self.standing.left = Some(host);
+            }
             self.leader_out_of_contact(now, host);
         } else if why == reason::FENCED {
             self.tell_unreachable(now, host);

@@ -30,6 +30,9 @@ impl Node {
             && *excused <= self.lost_after() / 4
             && self.is_in_contact(now, host, *for_ + *excused)
         {
+            if self.voting.voter.is_some() {
+                return self.await_return(now, host, Duration::ZERO);
+            }
             self.lose(now, host);
             return;
         }
@@ -42,7 +45,8 @@ impl Node {
         let suspects = &mut self.lead.suspects;
         let wait = if suspects.has(host) { RETRY_LEADER } else { Duration::ZERO };
         let wait = wait.max(self.peers.copies.wait(now, host));
-        suspects.by_host.entry(host).or_insert(Suspect { until: now + time, latest });
+        let suspect = Suspect { until: now + time, latest, asked: false };
+        suspects.by_host.entry(host).or_insert(suspect);
         suspects.arm();
         self.peers.try_at(now, host, now + wait);
         // Those that live answer before it is time to judge.
@@ -111,7 +115,11 @@ impl Node {
             }
             let others = self.others(now, host, Instant::ZERO);
             let alone = others.all > 0 && others.silent == others.all;
-            if suspect.latest <= now || suspect.until <= now && !alone {
+            let due = suspect.latest <= now || suspect.until <= now && !alone;
+            if due && !suspect.asked && self.ask_who_reaches(now, host) {
+                continue;
+            }
+            if due {
                 self.lose(now, host);
             } else if suspect.until <= now
                 && let Some(suspect) = self.lead.suspects.by_host.get_mut(&host)

@@ -7,8 +7,8 @@ use core::time::Duration;
 
 use towpath_proto::Rng;
 use towpath_vm::consensus;
-use towpath_vm::control::{Command, ControlState};
-use towpath_vm::message::{Consensus, Entries, Keep, Resumed};
+use towpath_vm::control::{Command, ControlState, Leave};
+use towpath_vm::message::{Consensus, Entries, Keep, Resumed, Unreachable};
 use towpath_vm::{Change, Entry, HostState, Message};
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
@@ -17,7 +17,7 @@ use super::Node;
 use super::restore::RETURN_FOR;
 use super::suspects::RETURN;
 use crate::event::NodeEvent;
-use crate::standing::Standing;
+use crate::suspects::Suspect;
 use crate::voting::{LogName, Reach, Step, Voter};
 
 /// Who was heard within so long can be counted on: three beats.
@@ -66,9 +66,12 @@ impl Node {
         (members.0.into_iter().collect(), members.1.into_iter().collect())
     }
 
-    /// Hosts that may come to lead, as far as is known here.
-    pub fn may_lead(&self) -> &[HostId] {
-        self.log.as_ref().map_or(&[], |log| &log.snapshot().voters)
+    /// Hosts that may come to lead, as far as is known here: who keeps the log knows who votes,
+    /// the others who is named to.
+    pub fn may_lead(&self) -> Vec<HostId> {
+        let (voters, _) = self.voters();
+        let named = || self.log.as_ref().map(|log| log.snapshot().voters.clone());
+        if voters.is_empty() { named().unwrap_or_default() } else { voters }
     }
 
     /// The owner has on its disk what [`Node::saved`] gave as of this entry.
@@ -113,8 +116,10 @@ impl Node {
             self.take_lead(now, state);
         }
         self.give_up_lead();
-        if ticks && self.leads() {
+        if (ticks || self.voting.stepping) && self.leads() {
             self.settle_voters(now);
+        }
+        if ticks && self.leads() {
             self.tell_who_leads(now);
         }
         let said = self.say_votes(now);
@@ -126,6 +131,7 @@ impl Node {
         }
         if ticks {
             self.reach_voters(now);
+            self.tell_whom_we_reach(now);
         }
         said
     }
@@ -214,9 +220,71 @@ impl Node {
         2 * voters.iter().filter(|v| **v != host).filter(heard).count() > voters.len()
     }
 
+    /// Before a host is lost because it is silent here, the others that keep the log are asked
+    /// whether it is so for them, too. False: there is nobody to ask.
+    pub(crate) fn ask_who_reaches(&mut self, now: Instant, host: HostId) -> bool {
+        let (voters, _) = self.voters();
+        let others = voters.into_iter().filter(|v| Some(*v) != self.me && *v != host);
+        let others: Vec<HostId> = others.filter(|v| self.is_heard(now, *v)).collect();
+        let wait = self.lost_after() / 4;
+        let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) else { return false };
+        if others.is_empty() {
+            return false;
+        }
+        suspect.asked = true;
+        suspect.until = now + wait;
+        suspect.latest = suspect.latest.max(suspect.until);
+        for other in others {
+            self.tell(now, other, Message::Reach(Unreachable { host }));
+        }
+        true
+    }
+
+    /// Another one reaches a host that this leader does not: it is not lost.
+    pub(crate) fn is_reached_by_another(&mut self, now: Instant, host: HostId) {
+        let wait = RETURN_FOR.max(self.lost_after() * 2);
+        if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
+            let until = now + wait;
+            *suspect = Suspect { until, latest: suspect.latest.max(until), asked: false };
+            self.lead.suspects.arm();
+        }
+    }
+
+    /// The leader asks whether this host reaches another one: that one is asked for a sign of life.
+    pub(crate) fn handle_reach(&mut self, now: Instant, from: HostId, host: HostId) {
+        if self.leader() != Some(from) || self.me == Some(from) || !self.is_shared() {
+            self.malformed += u64::from(!self.is_shared());
+            return;
+        }
+        if let Some(id) = self.peers.up(host).filter(|_| self.voting.voter.is_some()) {
+            self.endpoint.ask(now, id);
+            self.voting.asked_about.insert(host, now);
+        }
+    }
+
+    /// Tells the leader of those that it asked about, and that have given one.
+    fn tell_whom_we_reach(&mut self, now: Instant) {
+        let (asked, over) = (self.voting.asked_about.clone(), self.lost_after());
+        for (host, at) in asked {
+            let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
+            // One that was heard just before is not asked again so soon.
+            let heard = up.is_some_and(|up| up.heard_at() + over / 4 >= at);
+            if heard || now.since(at) > over {
+                self.voting.asked_about.remove(&host);
+            }
+            if let Some(leader) = self.leader().filter(|l| heard && self.me != Some(*l)) {
+                self.tell(now, leader, Message::Reached(Unreachable { host }));
+            }
+        }
+    }
+
     /// The leader sees to it that as many vote as are to.
     fn settle_voters(&mut self, now: Instant) {
         let (Some(log), Some(voter)) = (&self.log, &self.voting.voter) else { return };
+        if !voter.is_settled() {
+            return;
+        }
+        self.voting.stepping = false;
         let Some(step) = voter.next_step(log.snapshot(), &Reached { node: self, now }) else {
             return;
         };
@@ -238,7 +306,8 @@ impl Node {
             _ => {}
         }
         if let Some(voter) = &mut self.voting.voter {
-            voter.change(&step);
+            // Half of it would be worse than none: of four that vote, two that are gone are too many.
+            self.voting.stepping = voter.change(&step);
         }
     }
 
@@ -247,7 +316,7 @@ impl Node {
         let before = self.leader();
         self.lead.forget_judgements();
         self.joining = None;
-        self.standing = Standing::default();
+        let left = core::mem::take(&mut self.standing).left;
         self.take_over(now, state);
         let (Some(me), Some(log)) = (self.me, &self.log) else { return };
         let (term, index) = log.snapshot().place();
@@ -266,6 +335,9 @@ impl Node {
                 let entries = [Entry { term, index, change: Change::Leads(me) }].into();
                 self.tell(now, host, Message::Entries(Entries { entries }));
                 self.keep_again(now, host);
+            } else if left == Some(host) {
+                let leave = Leave { host, deleted: false };
+                self.propose(now, Command::Leave(leave));
             } else if before == Some(host) {
                 // This host was in contact with it, and found that out itself.
                 self.await_return(now, host, self.lost_after() * RETURN);

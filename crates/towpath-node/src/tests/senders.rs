@@ -93,6 +93,8 @@ const fn who(message: &Message) -> Who {
         | Message::Report(_)
         | Message::Relay(_) => Who::Anyone,
         Message::Unreachable(_) | Message::Reached(_) => Who::Others,
+        // Where one host keeps the log, nobody asks: `super::voting` has the others.
+        Message::Reach(_) => Who::Nobody,
     }
 }
 
@@ -218,6 +220,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
+        Message::Reach(Unreachable { host: named }),
     ]
 }
 

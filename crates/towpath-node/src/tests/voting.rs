@@ -329,3 +329,40 @@ fn a_question_that_nobody_can_answer_ends_after_a_while() {
     let answers = answers(&mut net, 2, task);
     assert!(matches!(answers[..], [(1000, Err(Fault::Frozen(_)))]), "{answers:?}");
 }
+
+#[test]
+fn a_host_that_another_voter_reaches_is_not_lost_and_one_that_nobody_reaches_is() {
+    let mut net = net(5);
+    net.crash(0);
+    net.run(8000);
+    let leader = leader(&mut net);
+    let (voters, _) = net.node(leader).voters();
+    // Host 4 joined last: if it votes, it is not the one that is cut off.
+    let cut = (1..5).rev().find(|h| *h != leader && !voters.contains(&net.id(*h)));
+    let cut = cut.expect("one of four does not vote");
+    let id = net.id(cut);
+    let other = (1..5).find(|h| *h != leader && voters.contains(&net.id(*h))).expect("a voter");
+    net.call(other, |node, now, memory| node.connect_to(now, id, memory));
+    net.run(100);
+    net.cut(leader, cut);
+    net.run(40_000);
+    assert_eq!(state(&mut net, leader, id), Some(HostState::Up));
+    for host in 0..5 {
+        net.cut(host, cut);
+    }
+    net.run(20_000);
+    assert_eq!(state(&mut net, leader, id), Some(HostState::Lost));
+}
+
+#[test]
+fn a_leader_that_leaves_is_gone_and_not_lost() {
+    let mut net = net(4);
+    let founder = net.id(0);
+    net.call(0, |node, now, memory| node.leave(now, "left", memory));
+    net.crash(0);
+    net.run(4000);
+    let leader = leader(&mut net);
+    assert_eq!(state(&mut net, leader, founder), None);
+    let (voters, _) = net.node(leader).voters();
+    assert_eq!(voters.len(), 3, "{voters:?}");
+}

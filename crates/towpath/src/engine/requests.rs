@@ -281,7 +281,7 @@ impl Engine {
             vm: self.vm.clone(),
             me: self.node.me(),
             leader: self.node.leader(),
-            voters: self.node.may_lead().to_vec(),
+            voters: self.node.may_lead(),
             frozen: self.node.is_frozen(),
             pid: std::process::id(),
             trouble: self.trouble(),

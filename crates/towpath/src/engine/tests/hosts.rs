@@ -99,7 +99,7 @@ fn tokens_are_issued_listed_and_revoked_by_the_founder_alone() {
         Request::Revoke { id: longest.id() },
     ] {
         let why = refusal(&mut second, &request);
-        assert!(why.starts_with("only the daemon that founded"), "{why}");
+        assert!(why.starts_with("only the daemon that leads"), "{why}");
     }
 }
 
