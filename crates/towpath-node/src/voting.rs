@@ -440,11 +440,11 @@ impl Voter {
             return None;
         }
         let (voters, learners) = self.members();
-        let step = next_step(
-            &Seen { voters: &voters, learners: &learners, wanted: self.wanted },
-            told,
-            reach,
-        );
+        let acked = self.replica.followers().filter(|(_, matched)| *matched > 0);
+        let acked: BTreeSet<HostId> = acked.filter_map(|(id, _)| host_of(id)).collect();
+        let seen =
+            Seen { voters: &voters, learners: &learners, acked: &acked, wanted: self.wanted };
+        let step = next_step(&seen, told, reach);
         // Who is told to be a voter before it is one, can be believed when it leads.
         let named = |host: &HostId| told.voters.contains(host);
         match step {
@@ -504,6 +504,8 @@ pub(crate) enum Step {
 struct Seen<'a> {
     voters: &'a BTreeSet<HostId>,
     learners: &'a BTreeSet<HostId>,
+    /// Those that have said that they have something of the log: they keep it.
+    acked: &'a BTreeSet<HostId>,
     wanted: u8,
 }
 
@@ -521,7 +523,7 @@ const fn voters_of(hosts: usize, wanted: u8) -> usize {
 fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step> {
     let table = &told.table;
     let is_up = |host: &HostId| table.get(*host).is_some_and(|h| h.state == HostState::Up);
-    let Seen { voters, learners, wanted } = *seen;
+    let Seen { voters, learners, acked, wanted } = *seen;
     if let Some(gone) = learners.iter().find(|host| !is_up(host)) {
         return Some(Step::Remove(*gone));
     }
@@ -548,8 +550,9 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step
     if let Some(host) = learns.then(newcomer).flatten() {
         return Some(Step::Learn(host));
     }
-    if lacking > 0 && learners.len() >= lacking && learners.iter().all(|host| reach.is_heard(*host))
-    {
+    // One that votes, and has nothing to vote with, could never be outvoted.
+    let is_ready = |host: &HostId| acked.contains(host) && reach.is_heard(*host);
+    if lacking > 0 && learners.len() >= lacking && learners.iter().all(is_ready) {
         return learners.first().copied().map(Step::Promote);
     }
     // One is removed only where as many live as there are to be.
@@ -610,10 +613,18 @@ mod tests {
         learners: &'static [u16],
         wanted: u8,
         unheard: &'static [u16],
+        silent: &'static [u16],
     }
 
-    const CASE: Case =
-        Case { up: &[], lost: &[], voters: &[1], learners: &[], wanted: 3, unheard: &[] };
+    const CASE: Case = Case {
+        up: &[],
+        lost: &[],
+        voters: &[1],
+        learners: &[],
+        wanted: 3,
+        unheard: &[],
+        silent: &[],
+    };
 
     fn step(case: &Case) -> Option<Step> {
         let mut all = case.up.iter().chain(case.lost).map(|slot| host(*slot));
@@ -627,7 +638,10 @@ mod tests {
         let ids = |slots: &[u16]| slots.iter().map(|s| id(*s)).collect::<BTreeSet<_>>();
         let (voters, learners) = (ids(case.voters), ids(case.learners));
         let told = Snapshot { leader: id(1), ..log.snapshot().clone() };
-        let seen = Seen { voters: &voters, learners: &learners, wanted: case.wanted };
+        let acked = ids(case.learners).into_iter().filter(|id| !case.silent.contains(&id.slot()));
+        let acked: BTreeSet<HostId> = acked.collect();
+        let wanted = case.wanted;
+        let seen = Seen { voters: &voters, learners: &learners, acked: &acked, wanted };
         super::next_step(&seen, &told, &But(case.unheard))
     }
 
@@ -641,7 +655,8 @@ mod tests {
         assert_eq!(step(&Case { learners: &[2], ..three() }), Some(Step::Learn(id(3))));
         let both = || Case { learners: &[2, 3], ..three() };
         assert_eq!(step(&both()), Some(Step::Promote(id(2))));
-        assert_eq!(step(&Case { unheard: &[3], ..both() }), None, "it has said nothing yet");
+        assert_eq!(step(&Case { unheard: &[3], ..both() }), None, "it is silent");
+        assert_eq!(step(&Case { silent: &[3], ..both() }), None, "it has nothing yet");
         let half = Case { voters: &[1, 2], learners: &[3], ..three() };
         assert_eq!(step(&half), Some(Step::Promote(id(3))));
         assert_eq!(step(&Case { voters: &[1, 2, 3], ..three() }), None);

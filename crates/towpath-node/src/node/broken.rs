@@ -124,6 +124,14 @@ impl Node {
             let worst = degree.into_iter().max_by_key(|(h, n)| (*n, h.incarnation(), h.slot()));
             let Some((host, _)) = worst else { break };
             self.lose(now, host);
+            // It is up until that is decided.
+            clear.retain(|(a, b)| *a != host && *b != host);
+            let again = Look { at: now + WAIT.max(self.lost_after() * WAIT_FOR), asked: None };
+            for ((a, b), look) in &mut between {
+                if *a == host || *b == host {
+                    *look = again;
+                }
+            }
         }
         between.retain(|(a, b), _| self.is_up(*a) && self.is_up(*b));
         self.lead.broken.between = between;
