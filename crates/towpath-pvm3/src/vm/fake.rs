@@ -131,6 +131,18 @@ impl World {
         }
     }
 
+    /// A host is lost, for those who watch.
+    pub(crate) fn lose_host(&self, host: i32) {
+        let mut state = self.state();
+        let is_it = |what: &Watched| *what == Watched::Host(host);
+        let (told, rest) = state.watches.drain(..).partition(|(_, _, what)| is_it(what));
+        state.watches = rest;
+        let told: Vec<(u64, i32, Watched)> = told;
+        for (watch, watcher, _) in told {
+            self.event(&mut state, watcher, Event::Watched { watch, tid: host, status: 0 });
+        }
+    }
+
     /// What a task prints goes to whoever catches it.
     pub(crate) fn print(&self, tid: i32, text: &str) {
         let mut state = self.state();
@@ -388,7 +400,8 @@ impl Vm for Member {
     }
 
     fn add_hosts(&mut self, names: &[String]) -> Result<Vec<i32>, Code> {
-        Ok(names.iter().map(|_| Code::CantStart.number()).collect())
+        let come = |name: &String| HOSTS.iter().find(|(host, _)| host == name).map(|host| host.1);
+        Ok(names.iter().map(|name| come(name).unwrap_or(Code::CantStart.number())).collect())
     }
 
     fn delete_hosts(&mut self, hosts: &[i32]) -> Result<Vec<i32>, Code> {
