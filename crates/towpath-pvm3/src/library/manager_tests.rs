@@ -145,8 +145,7 @@ fn who_asks_starts_what_the_manager_places() {
         assert_eq!(message.unpack_int(), Ok(1));
         assert_eq!(text(message), "two");
         assert_eq!(message.unpack_int(), Ok(2));
-        let args: Vec<_> =
-            (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
+        let args: Vec<_> = (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
         assert_eq!(args, ["a", "b"]);
         (0..6).for_each(|_| drop(message.unpack_int().unwrap()));
         let env: Vec<_> = (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
@@ -256,7 +255,12 @@ fn an_order_has_variables_and_its_own_context() {
 #[test]
 fn hosts_are_those_that_the_manager_tells() {
     let config = |answer: fn(&mut Message)| {
-        answered(|library| library.config(), CONFIG, |message| assert_eq!(message.rest(), 0), answer)
+        answered(
+            |library| library.config(),
+            CONFIG,
+            |message| assert_eq!(message.rest(), 0),
+            answer,
+        )
     };
     let told = config(|message| {
         put(message, &[2, 1]);
@@ -264,7 +268,8 @@ fn hosts_are_those_that_the_manager_tells() {
         pack_host(message, &row(6 << 18, "six")).unwrap();
     });
     let shown = |rows: &[HostRow]| -> Vec<(i32, String, String, i32, i32)> {
-        let show = |row: &HostRow| (row.tid, row.name.clone(), row.arch.clone(), row.speed, row.dsig);
+        let show =
+            |row: &HostRow| (row.tid, row.name.clone(), row.arch.clone(), row.speed, row.dsig);
         rows.iter().map(show).collect()
     };
     assert_eq!(shown(&told.unwrap()), shown(&[row(5 << 18, "five"), row(6 << 18, "six")]));
@@ -289,9 +294,8 @@ fn tasks_are_those_that_the_manager_tells() {
     let asked = |message: &mut Message| {
         assert_eq!((message.unpack_int(), message.rest()), (Ok(TWO), 0));
     };
-    let tasks = |answer: fn(&mut Message)| {
-        answered(|library| library.tasks(TWO), TASKS, asked, answer)
-    };
+    let tasks =
+        |answer: fn(&mut Message)| answered(|library| library.tasks(TWO), TASKS, asked, answer);
     let told = tasks(|message| {
         put(message, &[0]);
         for number in [1, 2] {

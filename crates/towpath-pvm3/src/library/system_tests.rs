@@ -108,12 +108,13 @@ fn of_a_tasks_questions_the_one_with_the_wait_id_is_answered() {
     let (asker, asked) = (world.library(), system_task(&world));
     let (from, to) = (asker.my_tid().unwrap(), asked.my_tid().unwrap());
     for wait in [3, 4, 5] {
-        asker.enrolled(|session, vm| {
-            session.system.asked.insert(wait, VecDeque::new());
-            let header = Header { kind: Kind::Question, tag: CONFIG, wait, host: ONE };
-            Session::send_system(vm, to, header, &of(&[wait]))
-        })
-        .unwrap();
+        asker
+            .enrolled(|session, vm| {
+                session.system.asked.insert(wait, VecDeque::new());
+                let header = Header { kind: Kind::Question, tag: CONFIG, wait, host: ONE };
+                Session::send_system(vm, to, header, &of(&[wait]))
+            })
+            .unwrap();
         assert_eq!(hear(&asked, CONFIG).0.wait, wait);
     }
     // First by its wait id, then the oldest.
@@ -256,8 +257,23 @@ fn every_kind_of_message_is_known_by_its_number() {
 #[test]
 fn reserved_tags_are_those_of_pvm() {
     let tags = [
-        SPAWN, EXEC, EXEC_ACK, TASKS, CONFIG, ADD_HOST, DELETE_HOST, ADD, ADD_ACK, NOTIFY,
-        TASK_OVER, HOST_OVER, HAND_OFF, SCHEDULE, START_HOST, HOST_ACK, START_TASK,
+        SPAWN,
+        EXEC,
+        EXEC_ACK,
+        TASKS,
+        CONFIG,
+        ADD_HOST,
+        DELETE_HOST,
+        ADD,
+        ADD_ACK,
+        NOTIFY,
+        TASK_OVER,
+        HOST_OVER,
+        HAND_OFF,
+        SCHEDULE,
+        START_HOST,
+        HOST_ACK,
+        START_TASK,
     ];
     for (number, tag) in (0x8004_0001_u32..).zip(tags) {
         assert_eq!(tag.cast_unsigned(), number);

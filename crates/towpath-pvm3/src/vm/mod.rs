@@ -4,6 +4,8 @@
 mod codes;
 mod contract;
 #[cfg(test)]
+mod daemon;
+#[cfg(test)]
 pub(crate) mod fake;
 mod names;
 #[cfg(test)]

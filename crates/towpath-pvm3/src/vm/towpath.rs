@@ -594,3 +594,7 @@ impl Vm for Member {
             .collect())
     }
 }
+
+#[cfg(test)]
+#[path = "towpath_tests.rs"]
+mod tests;
