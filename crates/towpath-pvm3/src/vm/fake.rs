@@ -77,6 +77,11 @@ fn connect() -> Result<Box<dyn Vm>, Code> {
     })
 }
 
+/// The machine that a thread has entered; without one the process' own.
+pub(crate) fn connect_either() -> Result<Box<dyn Vm>, Code> {
+    if ENTRY.with_borrow(Option::is_some) { connect() } else { super::towpath::connect() }
+}
+
 impl World {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap()
@@ -89,8 +94,13 @@ impl World {
 
     /// A task of this thread, not enrolled yet.
     pub(crate) fn library(&self) -> Library {
-        ENTRY.set(Some((self.clone(), None)));
+        self.enter();
         Library::new(connect)
+    }
+
+    /// Whatever library this thread uses enters this machine.
+    pub(crate) fn enter(&self) {
+        ENTRY.set(Some((self.clone(), None)));
     }
 
     /// Signals sent so far: task, signal.
