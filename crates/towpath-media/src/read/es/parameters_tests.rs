@@ -3,9 +3,14 @@
 
 use std::vec::Vec;
 
+use super::access::Access;
+use super::h264::H264;
 use super::h264_headers::{sequence_parameters as h264, tells_recovery_point};
+use super::hevc::Hevc;
 use super::hevc_headers::sequence_parameters as hevc;
-use crate::read::event::VideoInfo;
+use super::mpeg::MpegVideo;
+use super::units::UnitCodec;
+use crate::read::event::{Codec, VideoInfo};
 
 /// Bits of a unit.
 #[derive(Clone, Default)]
@@ -458,4 +463,85 @@ fn usability_of_h265_is_read_up_to_the_time() {
         let video = hevc(&bits.u(32, tick).u(32, scale).bytes()).expect("its size is there");
         assert_eq!((video.fps_num, video.fps_den), (0, 0));
     }
+}
+
+/// What a codec tells of the pictures, unit by unit.
+fn told<C: UnitCodec>(mut codec: C, units: &[Vec<u8>]) -> Vec<Option<(Codec, u32)>> {
+    let mut access = Access::new(0);
+    let mut at = 0;
+    units
+        .iter()
+        .map(|bytes| {
+            codec.unit(super::units::Unit { at, long: false, bytes }, &mut access);
+            at += bytes.len() as u64 + 3;
+            codec.take_video().map(|(codec, video)| (codec, video.width))
+        })
+        .collect()
+}
+
+#[test]
+fn parameters_are_told_when_they_are_new() {
+    let sps = |width: u32| {
+        let size = unit().ue(4).u(1, 0).ues(&[width / 16 - 1, 14]).u(1, 1).u(1, 1).u(1, 0);
+        [&[0x67][..], &front(66, &unit()).and(&size).and(&timed()).bytes()].concat()
+    };
+    let broken = std::vec![0x67, 66];
+    let units = [sps(320), sps(320), broken, sps(640), sps(640), sps(320)];
+    let new = |width| Some((Codec::H264, width));
+    let expected = [new(320), None, None, new(640), None, new(320)];
+    assert_eq!(told(H264::default(), &units), expected);
+    // Two that came before anybody asked: the last one counts.
+    let mut codec = H264::default();
+    let mut access = Access::new(0);
+    for bytes in [&units[0], &units[3], &units[4]] {
+        codec.unit(super::units::Unit { at: 0, long: false, bytes }, &mut access);
+    }
+    assert_eq!(codec.take_video().map(|(_, video)| video.width), Some(640));
+    let sps = |chroma| {
+        [&[0x42, 1][..], &Parts { chroma, crop: Some([4, 0, 0, 0]), ..parts() }.unit().bytes()]
+            .concat()
+    };
+    let units = [sps(1), sps(1), sps(3), sps(3)];
+    let new = |width| Some((Codec::Hevc, width));
+    assert_eq!(told(Hevc::new(), &units), [new(632), None, new(636), None]);
+    // Of a layer above the first nothing is told.
+    let mut above = sps(1);
+    above[1] |= 8;
+    let mut far = sps(1);
+    far[0] |= 1;
+    assert_eq!(told(Hevc::new(), &[above, far, sps(1)]), [None, None, new(632)]);
+}
+
+#[test]
+fn an_extension_of_mpeg2_adds_to_its_sequence_header() {
+    let header =
+        unit().u(12, 0x2D0).u(12, 0x240).u(4, 2).u(4, 3).u(18, 0x1_0203).u(1, 1).u(10, 0x2AA);
+    let header = [&[0xB3][..], &header.u(1, 0).bytes()].concat();
+    let extension = |profile_level: u64, n: u64, d: u64| {
+        let bits = unit().u(4, 1).u(8, profile_level).u(1, 1).u(2, 1).u(2, 1).u(2, 2);
+        let bits = bits.u(12, 3).u(1, 1).u(8, 5).u(1, 0).u(2, n).u(5, d);
+        [&[0xB5][..], &bits.bytes()].concat()
+    };
+    let picture = std::vec![0x00, 0, 0x0F, 0xFF, 0xF8];
+    let of = |extension: Vec<u8>| {
+        let mut codec = MpegVideo::new();
+        let mut access = Access::new(0);
+        for bytes in [&header, &extension, &picture] {
+            codec.unit(
+                super::units::Unit { at: 0, long: false, bytes: &bytes[..bytes.len().min(9)] },
+                &mut access,
+            );
+        }
+        codec.take_video().expect("a picture came")
+    };
+    let (codec, video) = of(extension(0x85, 1, 2));
+    assert_eq!(codec, Codec::Mpeg2Video);
+    // The escape bit is no part of the profile.
+    assert_eq!((video.profile, video.level), (0, 5));
+    assert_eq!((video.width, video.height), (0x2D0 | 1 << 12, 0x240 | 2 << 12));
+    assert_eq!((video.fps_num, video.fps_den), (25 * 2, 3));
+    let rate = 0x1_0203_u64 + (3 << 18);
+    assert_eq!((video.rate_bps, video.buffer_bytes), (rate * 400, (0x2AA + (5 << 10)) * 2048));
+    let (_, video) = of(extension(0x48, 0, 0));
+    assert_eq!((video.profile, video.level, video.fps_num, video.fps_den), (4, 8, 25, 1));
 }
