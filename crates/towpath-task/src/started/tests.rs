@@ -387,3 +387,17 @@ fn a_send_that_is_taken_back_never_comes_and_one_that_has_left_does() {
     assert!(a.try_send(to, 9, b"x").unwrap());
     assert_eq!(b.recv_timeout(&ANY, LONG).unwrap().map(|message| message.tag()), Some(9));
 }
+
+#[test]
+fn so_many_sends_may_be_started_and_not_more() {
+    let (mut a, _a_side, b, _b_side) = with_ring();
+    while a.try_send(b.id(), 1, &[]).unwrap() {}
+    let started: Vec<_> =
+        (0..super::SENDS_MAX).map(|_| a.start_send_bytes(b.id(), 1, &[]).unwrap()).collect();
+    let why = a.start_send_bytes(b.id(), 1, &[]).unwrap_err();
+    assert!(matches!(why, StartedError::Sends { limit: super::SENDS_MAX }), "{why:?}");
+    for pending in started {
+        assert!(a.cancel_send(pending).unwrap());
+    }
+    drop(a.start_send_bytes(b.id(), 1, &[]).unwrap());
+}
