@@ -39,7 +39,7 @@ mod tests {
         let past = Deadline(Some(now));
         let left = past.left().unwrap();
         assert_eq!((left.tv_sec, left.tv_nsec, past.is_over()), (0, 0, true));
-        let long = Deadline::after(Some(Duration::from_secs(7200)));
+        let long = Deadline::after(Some(Duration::from_hours(2)));
         let left = long.left().unwrap();
         assert!((7100..7200).contains(&left.tv_sec) && left.tv_nsec < 1_000_000_000);
         assert!(!long.is_over());

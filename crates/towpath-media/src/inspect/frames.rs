@@ -266,6 +266,7 @@ mod tests {
 
     #[test]
     fn frames_are_counted_by_kind_and_by_the_distance_of_keys() {
+        use FrameType::{B, I, P, Unknown};
         let mut stats = StreamStats::new(&StreamInfo::new(0, 0, Codec::H264));
         for (kind, size) in [
             (FrameType::B, 5),
@@ -284,7 +285,6 @@ mod tests {
             .iter()
             .map(|s| (s.kind, s.count, s.bytes, s.min_bytes, s.max_bytes))
             .collect();
-        use FrameType::{B, I, P, Unknown};
         let expected =
             [(I, 2, 1900, 900, 1000), (P, 3, 460, 60, 300), (B, 1, 5, 5, 5), (Unknown, 1, 1, 1, 1)];
         assert_eq!(rows, expected);

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(pacer.poll(100), Action::Done);
     }
 
-    /// The first outputs of SplitMix64 from 0, as published with it.
+    /// The first outputs of `SplitMix64` from 0, as published with it.
     #[test]
     fn what_is_scattered_is_as_good_as_random() {
         let all = [1, 2, 3, 4].map(|index| scatter(0, index, u64::MAX));

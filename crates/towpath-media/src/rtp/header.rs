@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_a_header_claims_must_be_there() {
-        let fixed = |first: u8| [first, 0x80 | 33, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+        let fixed = |first: u8| [first, 0xA1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
         let read = |first: u8, rest: &[u8]| {
             let datagram = [&fixed(first)[..], rest].concat();
             Header::parse(&datagram).map(|(header, payload)| (header, payload.to_vec()))

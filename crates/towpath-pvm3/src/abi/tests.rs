@@ -46,10 +46,6 @@ unsafe extern "C" {
     fn pvm_pklong(longs: *mut c_long, count: c_int, step: c_int) -> c_int;
     fn pvm_send(to: c_int, tag: c_int) -> c_int;
     fn pvm_psend(to: c_int, tag: c_int, from: *mut u8, count: c_int, kind: c_int) -> c_int;
-    fn pvm_precv(
-        source: c_int, tag: c_int, into: *mut u8, count: c_int, kind: c_int,
-        from: *mut c_int, was: *mut c_int, len: *mut c_int,
-    ) -> c_int;
     fn pvm_recv(source: c_int, tag: c_int) -> c_int;
     fn pvm_nrecv(source: c_int, tag: c_int) -> c_int;
     fn pvm_probe(source: c_int, tag: c_int) -> c_int;
@@ -248,10 +244,13 @@ fn messages_go_and_come() {
     // Two ints: PVM_INT is 3.
     assert_eq!(call!(pvm_psend(me, 3, out.as_mut_ptr(), 2, 3)), 0);
     let (places, values) = ((&raw mut from, &raw mut tag, &raw mut len), into.as_mut_ptr());
-    assert_eq!(call!(pvm_precv(me, 3, values, 2, 3, places.0, places.1, places.2)), 0);
+    assert_eq!(call!(super::pvm_precv(me, 3, values, 2, 3, places.0, places.1, places.2)), 0);
     assert_eq!((into, from, tag, len), (out, me, 3, 8));
     assert_eq!(call!(pvm_psend(me, 3, null_mut(), -1, 3)), 0);
-    assert_eq!(call!(pvm_precv(me, 3, null_mut(), 0, 3, null_mut(), null_mut(), places.2)), 0);
+    assert_eq!(
+        call!(super::pvm_precv(me, 3, null_mut(), 0, 3, null_mut(), null_mut(), places.2)),
+        0
+    );
     assert_eq!(len, 0);
     assert_eq!(call!(pvm_psend(me, 3, out.as_mut_ptr(), 1, 99)), BAD_PARAM);
 }

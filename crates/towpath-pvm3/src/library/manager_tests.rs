@@ -56,12 +56,16 @@ fn text(message: &mut Message) -> String {
 }
 
 fn put(message: &mut Message, ints: &[i32]) {
-    ints.iter().for_each(|&int| message.pack_int(int).unwrap());
+    for &int in ints {
+        message.pack_int(int).unwrap();
+    }
 }
 
 fn put_texts(message: &mut Message, texts: &[&str]) {
     message.pack_int(texts.len() as i32).unwrap();
-    texts.iter().for_each(|text| message.pack_text(text.as_bytes()).unwrap());
+    for text in texts {
+        message.pack_text(text.as_bytes()).unwrap();
+    }
 }
 
 /// What a manager tells a daemon: `count` tasks of `program` for `parent`.
@@ -104,6 +108,20 @@ fn answered<R: Send + 'static>(
     outcome
 }
 
+/// What [`who_asks_starts_what_the_manager_places`] wishes.
+fn is_wish_for_children(message: &mut Message) {
+    assert_eq!(text(message), "child");
+    assert_eq!(message.unpack_int(), Ok(1));
+    assert_eq!(text(message), "two");
+    assert_eq!(message.unpack_int(), Ok(2));
+    let args: Vec<_> = (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
+    assert_eq!(args, ["a", "b"]);
+    (0..6).for_each(|_| assert!(message.unpack_int().is_ok()));
+    let env: Vec<_> = (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
+    assert!(env.contains(&"PVMCTX=0x3".to_owned()), "{env:?}");
+    assert_eq!(message.unpack_int(), Err(Code::NoData));
+}
+
 #[test]
 fn who_asks_starts_what_the_manager_places() {
     let world = World::default();
@@ -139,19 +157,7 @@ fn who_asks_starts_what_the_manager_places() {
     assert_eq!((came.source, came.tag), (tid::DAEMON, EXEC_ACK));
     let asked = hear(&manager, SPAWN);
     assert_eq!(asked.source, asker_tid);
-    manager.with(|session| {
-        let message = session.buffers.receiving().unwrap();
-        assert_eq!(text(message), "child");
-        assert_eq!(message.unpack_int(), Ok(1));
-        assert_eq!(text(message), "two");
-        assert_eq!(message.unpack_int(), Ok(2));
-        let args: Vec<_> = (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
-        assert_eq!(args, ["a", "b"]);
-        (0..6).for_each(|_| assert!(message.unpack_int().is_ok()));
-        let env: Vec<_> = (0..message.unpack_int().unwrap()).map(|_| text(message)).collect();
-        assert!(env.contains(&"PVMCTX=0x3".to_owned()), "{env:?}");
-        assert_eq!(message.unpack_int(), Err(Code::NoData));
-    });
+    manager.with(|session| is_wish_for_children(session.buffers.receiving().unwrap()));
     let mut made = Vec::new();
     for (host, wait, daemon) in [(TWO, 41, TWO), (0, 42, 0)] {
         let order = |message: &mut Message| order(message, asker_tid, "child", 1, &["a", "b"]);
@@ -193,7 +199,7 @@ fn a_manager_starts_itself_what_nobody_asked_for() {
     let manager = manager(&world);
     let me = manager.my_tid().unwrap();
     let name = me.to_string();
-    for (parent, known) in [(me, me), (0, 0), (TWO | 99, 0)] {
+    for (parent, known) in [(me, me), (0, 0), (TWO | 0x63, 0)] {
         let order = |message: &mut Message| order(message, parent, "child", 1, &[&name]);
         assert_eq!(say(&manager, (tid::DAEMON | TWO, EXEC, 8), order), Ok(0));
         let done = hear(&manager, EXEC_ACK);
@@ -255,12 +261,7 @@ fn an_order_has_variables_and_its_own_context() {
 #[test]
 fn hosts_are_those_that_the_manager_tells() {
     let config = |answer: fn(&mut Message)| {
-        answered(
-            |library| library.config(),
-            CONFIG,
-            |message| assert_eq!(message.rest(), 0),
-            answer,
-        )
+        answered(Library::config, CONFIG, |message| assert_eq!(message.rest(), 0), answer)
     };
     let told = config(|message| {
         put(message, &[2, 1]);

@@ -406,7 +406,10 @@ mod tests {
                 )*
             };
         }
-        combined!(2, i16, [7, -3], [-2, 4], Max [7, 4], Min [-2, -3], Sum [5, 1], Product [-14, -12]);
+        combined!(
+            2, i16, [7, -3], [-2, 4],
+            Max [7, 4], Min [-2, -3], Sum [5, 1], Product [-14, -12]
+        );
         combined!(
             8, i64, [1 << 40, -3], [5, 4],
             Max [1 << 40, 4], Min [5, -3], Sum [(1 << 40) + 5, 1], Product [5 << 40, -12]
@@ -450,9 +453,6 @@ mod tests {
             // SAFETY: places of the caller.
             unsafe { *code = *count };
         }
-        let of =
-            |len: usize, element| apply(fails, 3, &mut vec![0; len], &mut vec![0; len], element);
-        assert_eq!(of(8, Element::Int), Ok(()), "a count is no code");
         unsafe extern "C" fn refuses(
             _: *mut i32,
             _: *mut u8,
@@ -461,8 +461,11 @@ mod tests {
             code: *mut i32,
         ) {
             // SAFETY: a place of the caller.
-            unsafe { *code = *code - 6 };
+            unsafe { *code -= 6 };
         }
+        let of =
+            |len: usize, element| apply(fails, 3, &mut vec![0; len], &mut vec![0; len], element);
+        assert_eq!(of(8, Element::Int), Ok(()), "a count is no code");
         let refused = apply(refuses, 3, &mut [0; 4], &mut [0; 4], Element::Int);
         assert_eq!(refused, Err(Code::NoHost));
     }

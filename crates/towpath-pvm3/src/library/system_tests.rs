@@ -8,7 +8,9 @@ const TWO: i32 = 2 << 18;
 
 fn of(ints: &[i32]) -> Message {
     let mut message = blank();
-    ints.iter().for_each(|&int| message.pack_int(int).unwrap());
+    for &int in ints {
+        message.pack_int(int).unwrap();
+    }
     message
 }
 
@@ -24,7 +26,9 @@ fn say(library: &Library, (to, tag, wait): (i32, i32, i32), ints: &[i32]) -> Out
     library.with(|session| {
         let message = session.buffers.sending().unwrap();
         message.info.wait = wait;
-        ints.iter().for_each(|&int| message.pack_int(int).unwrap());
+        for &int in ints {
+            message.pack_int(int).unwrap();
+        }
     });
     library.send(to, tag)
 }
@@ -70,17 +74,17 @@ fn a_tasker_is_asked_and_tells_of_the_end_of_the_task_that_was_meant() {
     let world = World::default();
     let tasker = system_task(&world);
     let to = tasker.my_tid().unwrap();
-    let first = ask(&world, to, START_TASK, &[ONE | 77, 1]);
+    let first = ask(&world, to, START_TASK, &[ONE | 0x4d, 1]);
     let (info, ints) = hear(&tasker, START_TASK);
-    assert_eq!((ints, info.context), (vec![ONE | 77, 1], 0));
-    let second = ask(&world, to, START_TASK, &[ONE | 78, 2]);
-    assert_eq!(hear(&tasker, START_TASK).1, [ONE | 78, 2]);
+    assert_eq!((ints, info.context), (vec![ONE | 0x4d, 1], 0));
+    let second = ask(&world, to, START_TASK, &[ONE | 0x4e, 2]);
+    assert_eq!(hear(&tasker, START_TASK).1, [ONE | 0x4e, 2]);
     // Of a task that nobody asked for nothing is told.
-    assert_eq!(say(&tasker, (tid::DAEMON, TASK_OVER, 0), &[ONE | 79, 0]), Ok(0));
-    assert_eq!(say(&tasker, (tid::DAEMON, TASK_OVER, 0), &[ONE | 78, 256]), Ok(0));
-    assert_eq!(second.join().unwrap(), [ONE | 78, 256]);
-    assert_eq!(say(&tasker, (tid::DAEMON, TASK_OVER, 0), &[ONE | 77, 9]), Ok(0));
-    assert_eq!(first.join().unwrap(), [ONE | 77, 9]);
+    assert_eq!(say(&tasker, (tid::DAEMON, TASK_OVER, 0), &[ONE | 0x4f, 0]), Ok(0));
+    assert_eq!(say(&tasker, (tid::DAEMON, TASK_OVER, 0), &[ONE | 0x4e, 256]), Ok(0));
+    assert_eq!(second.join().unwrap(), [ONE | 0x4e, 256]);
+    assert_eq!(say(&tasker, (tid::DAEMON, TASK_OVER, 0), &[ONE | 0x4d, 9]), Ok(0));
+    assert_eq!(first.join().unwrap(), [ONE | 0x4d, 9]);
 }
 
 #[test]
@@ -201,12 +205,12 @@ fn only_a_parent_tells_who_the_siblings_are() {
     let tell = |who: &Library, tids: &[i32]| {
         who.enrolled(|_, vm| Session::tell_siblings(vm, tids)).unwrap();
     };
-    tell(&stranger, &[child, ONE | 55]);
+    tell(&stranger, &[child, ONE | 0x37]);
     say(&stranger, (child, 5, 0), &[]).unwrap();
     hear(&parent, 6);
     // Codes stand for those that were not started.
-    tell(&parent, &[child, -7, ONE | 56]);
-    assert_eq!(hear(&parent, 7).1, [child, ONE | 56]);
+    tell(&parent, &[child, -7, ONE | 0x38]);
+    assert_eq!(hear(&parent, 7).1, [child, ONE | 0x38]);
     world.finish();
 }
 
@@ -280,7 +284,7 @@ fn reserved_tags_are_those_of_pvm() {
         assert!(is_system(tag));
     }
     assert!(!is_system(FIRST - 1) && !is_system(LAST + 1));
-    let info = |tag, context| Info { tag, context, ..Info::default() };
+    let info = |tag, context| Info { context, tag, ..Info::default() };
     assert!(Session::is_system_message(&info(TAG, OWN_CONTEXT)));
     assert!(!Session::is_system_message(&info(TAG, 0)));
     assert!(!Session::is_system_message(&info(1, OWN_CONTEXT)));

@@ -319,7 +319,7 @@ mod tests {
         let read = |encoding: Encoding| {
             let mut message = packed(encoding, &[1, 2, 3, 4]);
             message.begin_unpacking();
-            assert_eq!(message.unpack_text_len().is_ok(), true);
+            assert!(message.unpack_text_len().is_ok());
             message.begin_packing();
             message
         };

@@ -57,7 +57,7 @@ pub(super) fn host(id: HostId, name: &str, arch: &str) -> Host {
         cpus: 1,
         slots: 1,
         state: HostState::Up,
-        fields: Default::default(),
+        fields: towpath_vm::Fields::default(),
     }
 }
 

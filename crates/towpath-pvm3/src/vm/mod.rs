@@ -8,6 +8,7 @@ mod daemon;
 #[cfg(test)]
 pub(crate) mod fake;
 mod names;
+mod places;
 #[cfg(test)]
 mod registry;
 mod shapes;

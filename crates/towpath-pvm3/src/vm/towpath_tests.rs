@@ -4,6 +4,7 @@ use towpath_task::{Answer as Told, Ending, Fault, RegistryAnswer, Stream, TaskIn
 use towpath_vm::talk::{Mailbox as TaskBox, ToDaemon, ToTask};
 use towpath_wire::talk::Header;
 
+use super::super::contract::Place;
 use super::super::daemon::{Daemon, Said, enrolled, host, host_id, task_id, welcome};
 use super::*;
 
@@ -15,10 +16,6 @@ const THREE: i32 = 3 << 18;
 fn member() -> (Member, Daemon) {
     let (task, daemon) = enrolled(welcome(task_id(1, 5)));
     (Member::new(task), daemon)
-}
-
-fn done() -> Result<Told, Fault> {
-    Ok(Told::Done)
 }
 
 fn lost(mut host: towpath::Host) -> towpath::Host {
@@ -290,7 +287,7 @@ fn groups_and_mailboxes_are_asked_for_without_waiting() {
     let number = member.ask(Question::Mail { name: "box", wanted }).unwrap();
     let Ok(Answer::Mail(mail)) = answer(&mut member, number) else { panic!("no mail") };
     assert_eq!(mail, Mail { index: 4, content: b"content".to_vec() });
-    daemon.answers(done());
+    daemon.answers(Ok(Told::Done));
     let number = member.ask(Question::Barrier { group: "g", count: 0 }).unwrap();
     assert!(matches!(answer(&mut member, number), Err(Code::DSysErr)), "of another question");
     daemon.answers(Err(Fault::NotInGroup));
@@ -394,7 +391,7 @@ fn hosts_are_deleted_and_their_clocks_read() {
     assert_eq!(daemon.asked(), []);
     daemon.answers(Ok(Told::Clock(77)));
     assert_eq!((member.clock(TWO), member.clock(THREE)), (Ok(77), Err(Code::NoHost)));
-    daemon.answers(done());
+    daemon.answers(Ok(Told::Done));
     assert_eq!(member.halt(), Ok(()));
     let asked = [towpath::Question::Clock(host_id(2, 1)), towpath::Question::Halt];
     assert_eq!(daemon.asked(), asked);
@@ -448,7 +445,7 @@ fn whether_a_task_runs_is_asked_of_its_host() {
         assert_eq!(daemon.asked(), [towpath::Question::Task(task_id(2, 9))]);
     }
     assert_eq!((member.runs(THREE | 1), daemon.asked()), (Ok(false), vec![]));
-    daemon.answers(done());
+    daemon.answers(Ok(Told::Done));
     assert_eq!(member.signal(TWO | 9, 10), Ok(()));
     assert_eq!(member.signal(THREE | 9, 10), Err(Code::NoTask));
     let signal = towpath::Question::Signal { task: task_id(2, 9), signal: 10 };

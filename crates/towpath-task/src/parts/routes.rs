@@ -218,10 +218,10 @@ mod tests {
         assert_eq!((routes.left(), routes.is_idle()), (4 + 1 + 1 + 10 + 1, false));
         let news = || ToTask::Gone { peer: peer(1) };
         let now = Instant::now();
-        routes.hold_back(peer(1), Duration::from_secs(60), news());
+        routes.hold_back(peer(1), Duration::from_mins(1), news());
         routes.hold_back(peer(2), Duration::from_secs(30), news());
         let until = routes.deadline().expect("something is held back");
-        let soon = now + Duration::from_secs(30)..now + Duration::from_secs(60);
+        let soon = now + Duration::from_secs(30)..now + Duration::from_mins(1);
         assert!(soon.contains(&until), "the first of them");
         routes.dialled.extend([peer(1), peer(2)]);
         routes.forget(peer(1));

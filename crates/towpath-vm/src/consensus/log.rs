@@ -150,7 +150,7 @@ mod tests {
     /// After a snapshot of entry 10 and term 2: terms 2, 3, 3, 5; members change at 12 and 14.
     fn log() -> Log {
         let snapshot = Snapshot { index: 10, term: 2, members: members(1), state: vec![7] };
-        let entry = |(index, term, body)| Entry { index, term, body };
+        let entry = |(index, term, body)| Entry { term, index, body };
         let entries = [
             (11, 2, Body::Empty),
             (12, 3, Body::Members(members(2))),

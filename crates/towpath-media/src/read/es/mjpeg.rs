@@ -174,8 +174,10 @@ mod tests {
         bytes
     }
 
-    /// Start, size and kind of the images, and the sizes of pictures told.
-    fn run(bytes: &[u8], cut: usize) -> (Vec<(u64, u64)>, Vec<(u32, u32)>, bool) {
+    /// Start and size of the images, the sizes of pictures told, and whether the end is missing.
+    type Found = (Vec<(u64, u64)>, Vec<(u32, u32)>, bool);
+
+    fn run(bytes: &[u8], cut: usize) -> Found {
         let (mut images, mut access) = (Mjpeg::new(), Access::new(0));
         let (mut frames, mut sizes) = (Vec::new(), Vec::new());
         let mut note = |access: &mut Access| {
