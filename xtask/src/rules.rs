@@ -69,6 +69,10 @@ pub(crate) const CRATES: &[CrateRule] = &[
 /// Dev-dependencies any crate may have besides its normal ones.
 pub(crate) const DEV_USES: &[&str] = &[SIM, SKIP, BOUND];
 
+/// Further dev-dependencies of one crate. The tests of PVM's interface play a daemon, which speaks
+/// in the words of these.
+pub(crate) const DEV_PAIRS: &[(&str, &str)] = &[("towpath-pvm3", VM), ("towpath-pvm3", WIRE)];
+
 /// The crate of tests across crates, in `tests/`: what it may use, as any kind of dependency.
 pub(crate) const TESTS_MANIFEST: &str = "tests/Cargo.toml";
 pub(crate) const TESTS_USES: &[&str] = &[FACADE, IO, SIM];

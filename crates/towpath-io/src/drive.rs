@@ -181,9 +181,7 @@ impl<E: Egress> LinkDriver<E> {
         let (since, before) = self.measured;
         let time = now.since(since);
         if time >= RATE_OVER {
-            let per_ms = (received - before) * 1_000_000 / time.as_nanos() as u64;
-            let full = Duration::from_nanos(GATHERED * 1_000_000 / per_ms.max(1));
-            self.gathering = if per_ms < FAST { Duration::ZERO } else { full.min(GATHER_MAX) };
+            self.gathering = gathering(received - before, time);
             self.measured = (now, received);
         }
         self.gathering
@@ -295,6 +293,13 @@ impl<E: Egress> LinkDriver<E> {
         let bytes = known.min(bytes - 1) as u16;
         machine.handle_path(clock.now(), self.link.id(), PathChange::Longest { remote, bytes });
     }
+}
+
+/// How long it pays to wait where so many bytes came in this time.
+fn gathering(bytes: u64, time: Duration) -> Duration {
+    let per_ms = bytes * 1_000_000 / time.as_nanos().max(1) as u64;
+    let full = Duration::from_nanos(GATHERED * 1_000_000 / per_ms.max(1));
+    if per_ms < FAST { Duration::ZERO } else { full.min(GATHER_MAX) }
 }
 
 /// The longest datagram in an IP packet of `mtu` bytes.
@@ -414,5 +419,22 @@ mod tests {
         assert_eq!((longest(v4, 1500), longest(v6, 1500)), (1472, 1452));
         assert_eq!((longest(v4, 28), longest(v6, 20)), (0, 0));
         assert_eq!(longest(v4, 1 << 20), TRAIN_BYTES);
+    }
+
+    #[test]
+    fn only_fast_links_are_waited_for_and_never_for_long() {
+        let ms = Duration::from_millis;
+        for (bytes, time, waits) in [
+            (0, ms(1), Duration::ZERO),
+            (FAST - 1, ms(1), Duration::ZERO),
+            (FAST, ms(1), GATHER_MAX),
+            (2 * FAST - 1, ms(2), Duration::ZERO),
+            (10 * FAST, ms(10), GATHER_MAX),
+            // 4 MiB in a millisecond: a megabyte comes in a quarter of one.
+            (4 << 20, ms(1), Duration::from_micros(250)),
+            (80 << 20, ms(10), Duration::from_micros(125)),
+        ] {
+            assert_eq!(gathering(bytes, time), waits, "{bytes} bytes in {time:?}");
+        }
     }
 }

@@ -27,3 +27,23 @@ impl Deadline {
         Some(Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_time_is_told_to_the_nanosecond() {
+        assert!(Deadline::NEVER.left().is_none() && !Deadline::NEVER.is_over());
+        let now = Instant::now();
+        let past = Deadline(Some(now));
+        let left = past.left().unwrap();
+        assert_eq!((left.tv_sec, left.tv_nsec, past.is_over()), (0, 0, true));
+        let long = Deadline::after(Some(Duration::from_hours(2)));
+        let left = long.left().unwrap();
+        assert!((7100..7200).contains(&left.tv_sec) && left.tv_nsec < 1_000_000_000);
+        assert!(!long.is_over());
+        assert!(Deadline::after(None).0.is_none());
+        assert!(Deadline::after(Some(Duration::MAX)).0.is_none(), "that is never");
+    }
+}

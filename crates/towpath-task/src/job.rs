@@ -125,3 +125,41 @@ impl Job {
         self.team.barrier(&mut self.task)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::actors::crowd;
+
+    #[test]
+    fn tasks_of_a_job_know_each_other_by_ranks() {
+        let (tasks, _sides) = crowd(3);
+        let members: Vec<TaskId> = tasks.iter().map(Task::id).collect();
+        let of = |mut task: Task| {
+            let team = task.team_of(&members).unwrap();
+            let mut job = Job { task, team };
+            let (rank, size) = (job.rank(), job.size());
+            assert_eq!((size, job.is_first(), job.member(rank)), (3, rank == 0, job.task.id()));
+            let next = (rank + 1) % size;
+            job.send_slice(next, 5, &[rank, 7]).unwrap();
+            let before = (rank + 2) % size;
+            assert_eq!(job.wanted(before), Wanted::any().from(members[before as usize]));
+            let came = job.recv_slice::<u32>(before, 5).unwrap();
+            assert_eq!(*came, [before, 7]);
+            // Nobody goes on before the last one has come.
+            if rank == 0 {
+                (1..size).for_each(|to| job.send_slice(to, 6, &[0_u8]).unwrap());
+                job.barrier().unwrap();
+            } else {
+                job.barrier().unwrap();
+                assert!(job.task.probe(&job.wanted(0).tag(6)).unwrap().is_some());
+            }
+            rank
+        };
+        let ranks: Vec<u32> = std::thread::scope(|scope| {
+            let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(|| of(task))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(ranks, [0, 1, 2]);
+    }
+}

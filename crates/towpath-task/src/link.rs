@@ -243,3 +243,172 @@ impl AsFd for Link {
         self.stream.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    /// A connection, and the daemon's end of it.
+    fn link() -> (Link, UnixStream) {
+        let folder = tempfile::Builder::new().prefix("tp").tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let link = Link::connect(&path).unwrap();
+        (link, listener.accept().unwrap().0)
+    }
+
+    fn frame(len: usize, fill: u8) -> Vec<u8> {
+        let head = FrameHead { kind: FrameKind::Control, len }.emit();
+        [&head[..], &vec![fill; len]].concat()
+    }
+
+    /// The bodies of all frames that are there.
+    fn bodies(link: &mut Link) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        while let Some((kind, body)) = link.next_frame().unwrap() {
+            assert_eq!(kind, FrameKind::Control);
+            all.push(link.body(body).to_vec());
+        }
+        all
+    }
+
+    #[test]
+    fn frames_are_taken_whole_whatever_the_pieces() {
+        let (mut link, mut daemon) = link();
+        assert_eq!(link.read().unwrap(), Got::Nothing);
+        let all = [frame(3, 1), frame(0, 0), frame(5, 2)].concat();
+        let (first, last) = all.split_at(all.len() - 1);
+        daemon.write_all(first).unwrap();
+        assert_eq!(link.read().unwrap(), Got::Some);
+        assert_eq!(bodies(&mut link), [vec![1; 3], vec![]]);
+        assert_eq!(bodies(&mut link), Vec::<Vec<u8>>::new());
+        daemon.write_all(last).unwrap();
+        link.read().unwrap();
+        assert_eq!(bodies(&mut link), [vec![2; 5]]);
+        drop(daemon);
+        let gone = link.read().unwrap_err();
+        assert_eq!(gone.to_string(), self::gone(&"it has ended the connection").to_string());
+    }
+
+    #[test]
+    fn long_frames_find_room_and_short_ones_theirs_again() {
+        let (mut link, mut daemon) = link();
+        let lens = [ROOM - 100, 10, ROOM - FRAME_HEAD_LEN, ROOM + 1, 1, 2 * ROOM, 7];
+        let sent = std::thread::spawn(move || {
+            for (n, len) in (1..).zip(lens) {
+                daemon.write_all(&frame(len, n)).unwrap();
+            }
+            daemon
+        });
+        let mut came = Vec::new();
+        while came.len() < lens.len() {
+            if link.read().unwrap() == Got::Nothing {
+                link.wait(PollFlags::IN, None).unwrap();
+            }
+            came.extend(bodies(&mut link));
+        }
+        for ((n, len), body) in (1..).zip(lens).zip(came) {
+            assert!(body == vec![n; len], "frame {n} of {len} bytes");
+        }
+        assert_eq!(link.buf.len(), FRAME_HEAD_LEN + 2 * ROOM, "as long as the longest");
+        drop(sent.join().unwrap());
+    }
+
+    #[test]
+    fn what_fills_the_room_to_the_last_byte_is_told() {
+        let (mut link, mut daemon) = link();
+        let whole = frame(ROOM - FRAME_HEAD_LEN, 1);
+        daemon.set_nonblocking(true).unwrap();
+        let mut done = 0;
+        while done < whole.len() {
+            done += daemon.write(&whole[done..]).unwrap_or(0);
+            let got = link.read().unwrap();
+            assert_eq!(got == Got::Full, link.end == ROOM, "{} of {ROOM}", link.end);
+        }
+        assert_eq!(bodies(&mut link).len(), 1);
+    }
+
+    #[test]
+    fn pieces_are_written_from_any_byte_on() {
+        let (mut link, mut daemon) = link();
+        let parts: Vec<Vec<u8>> = (0..40_u8).map(|n| vec![n; usize::from(n % 3)]).collect();
+        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let whole = parts.concat();
+        for from in 0..=whole.len() {
+            let (mut done, mut came) = (from, Vec::new());
+            while done < whole.len() {
+                let n = link.write(&slices, done).unwrap();
+                came.resize(came.len() + n, 0);
+                let at = came.len() - n;
+                daemon.read_exact(&mut came[at..]).unwrap();
+                done += n;
+            }
+            assert_eq!(came, whole[from..], "from {from}");
+        }
+    }
+
+    #[test]
+    fn descriptors_go_with_what_is_written_next() {
+        let (mut link, daemon) = link();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        link.hand(theirs.into());
+        link.write(&[IoSlice::new(&frame(1, 1))], 0).unwrap();
+        link.write(&[IoSlice::new(&frame(1, 2))], 0).unwrap();
+        let mut back = Link {
+            stream: Arc::new(daemon),
+            inode: 0,
+            buf: vec![0; ROOM],
+            start: 0,
+            end: 0,
+            descriptors: VecDeque::new(),
+            has_more: false,
+            queued: Vec::new(),
+            handed: Vec::new(),
+        };
+        let mut frames = 0;
+        while frames < 2 {
+            back.read().unwrap();
+            frames += bodies(&mut back).len();
+        }
+        let mut came = UnixStream::from(back.descriptor().expect("one came"));
+        assert!(back.descriptor().is_none());
+        came.write_all(b"x").unwrap();
+        let mut byte = [0];
+        (&ours).read_exact(&mut byte).unwrap();
+        assert_eq!(byte, *b"x");
+    }
+
+    #[test]
+    fn what_is_queued_is_taken_once_and_its_memory_used_again() {
+        let (mut link, _daemon) = link();
+        assert!(!link.has_queued());
+        link.queue(b"body");
+        assert!(link.has_queued());
+        let queued = link.take_queued();
+        assert_eq!(queued, [&frame(4, 0)[..FRAME_HEAD_LEN], b"body"].concat());
+        assert!(!link.has_queued());
+        let memory = queued.as_ptr();
+        link.recycle(queued);
+        assert!(!link.has_queued(), "it was written");
+        link.queue(b"a");
+        assert_eq!(link.queued.as_ptr(), memory);
+        // What is queued meanwhile stays.
+        link.recycle(b"written".to_vec());
+        assert_eq!(link.take_queued(), [&frame(1, 0)[..FRAME_HEAD_LEN], b"a"].concat());
+    }
+
+    #[test]
+    fn a_program_may_have_closed_the_socket() {
+        let (mut link, _daemon) = link();
+        assert!(link.is_ours());
+        // Another socket has the number.
+        link.inode += 1;
+        assert!(!link.is_ours());
+        let stream = Arc::downgrade(&link.stream);
+        link.leak();
+        drop(link);
+        assert_eq!(stream.strong_count(), 1, "it is never closed");
+    }
+}

@@ -112,4 +112,75 @@ mod tests {
         assert_eq!(part_of(part(true), true, "node7"), part(true));
         assert_eq!(part(false), Path::new("/a/.towpath"));
     }
+
+    /// What a process finds in its environment, as text; this test in a process of its own.
+    fn found(variables: &[(&str, &str)]) -> String {
+        let mut own = std::process::Command::new(env::current_exe().unwrap());
+        own.args(["--exact", "--nocapture", "place::tests::an_environment_says_where_to_enrol"]);
+        let places = ["TOWPATH_HOME", "HOME", "TOWPATH_VM", SOCKET_VAR, TASK_VAR, COOKIE_VAR];
+        for name in places.into_iter().chain(["TOWPATH_RANK", "TOWPATH_JOB", "TOWPATH_SIZE"]) {
+            own.env_remove(name);
+        }
+        own.env("PLACE_APART", "1").envs(variables.iter().copied());
+        let output = own.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.split_once("<<").and_then(|(_, rest)| rest.split_once(">>"));
+        line.unwrap_or_else(|| panic!("{text}")).0.to_owned()
+    }
+
+    #[test]
+    fn an_environment_says_where_to_enrol() {
+        use crate::task::Task;
+        if var("PLACE_APART").is_some() {
+            let socket = socket().map_err(|error| error.to_string());
+            let claim = claim().map_err(|error| error.to_string());
+            let claim = claim.map(|c| c.map(|c| (c.task.to_raw(), c.cookie)));
+            let place = (Task::rank(), Task::job(), Task::size());
+            println!("<<{:?} {socket:?} {claim:?} {place:?}>>", home());
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let nobody = "(None, None, None)";
+        let no_home = EnrolError::NoHome.to_string();
+        assert_eq!(found(&[]), format!("None Err({no_home:?}) Ok(None) {nobody}"));
+        let no_daemon = |hosts: String| EnrolError::NoDaemon(hosts.into()).to_string();
+        let none = no_daemon(format!("{path}/.towpath/default/hosts"));
+        let expected = format!("Some(\"{path}/.towpath\") Err({none:?}) Ok(None) {nobody}");
+        assert_eq!(found(&[("HOME", path), ("TOWPATH_HOME", "")]), expected);
+        // The first daemon that has a socket.
+        for number in ["3", "2"] {
+            let hosts = folder.path().join("vm/hosts").join(number);
+            std::fs::create_dir_all(&hosts).unwrap();
+            std::fs::write(hosts.join(SOCKET_NAME), "").unwrap();
+        }
+        let of_vm = [("TOWPATH_HOME", path), ("TOWPATH_VM", "vm"), ("HOME", "/else")];
+        let expected =
+            format!("Some({path:?}) Ok(\"{path}/vm/hosts/2/task.sock\") Ok(None) {nobody}");
+        assert_eq!(found(&of_vm), expected);
+        let task = towpath_wire::HostId::new(2, 1).unwrap().task(9).unwrap().to_raw();
+        let raw = task.to_string();
+        let started = [
+            (SOCKET_VAR, "/a/socket"),
+            (TASK_VAR, raw.as_str()),
+            (COOKIE_VAR, "77"),
+            ("TOWPATH_RANK", "3"),
+            ("TOWPATH_JOB", "name"),
+            ("TOWPATH_SIZE", "4"),
+        ];
+        let place = "(Some(3), Some(\"name\"), Some(4))";
+        let expected = format!("None Ok(\"/a/socket\") Ok(Some(({task}, 77))) {place}");
+        assert_eq!(found(&started), expected);
+        let odd = [("TOWPATH_RANK", "4294967296"), ("TOWPATH_JOB", ""), ("TOWPATH_SIZE", "x")];
+        assert!(found(&odd).ends_with(nobody));
+        for (variables, wrong) in [
+            (&[(TASK_VAR, "0")][..], TASK_VAR),
+            (&[(TASK_VAR, "x"), (COOKIE_VAR, "1")], TASK_VAR),
+            (&[(TASK_VAR, &raw)], COOKIE_VAR),
+            (&[(TASK_VAR, &raw), (COOKIE_VAR, "-1")], COOKIE_VAR),
+        ] {
+            let why = format!("Err({:?})", EnrolError::Environment(wrong).to_string());
+            assert!(found(variables).contains(&why), "{variables:?}");
+        }
+    }
 }

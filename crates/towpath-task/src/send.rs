@@ -420,3 +420,31 @@ pub(crate) fn cut<'a, 'r>(
 fn left(header: &Header) -> usize {
     usize::try_from(header.total - header.offset).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_cut_out_of_parts() {
+        let parts: [&[u8]; 4] = [b"abc", b"", b"de", b"fghi"];
+        let whole = b"abcdefghi";
+        for at in 0..=9 {
+            for len in 0..=9 - at {
+                let mut room = [&b""[..]; PARTS_MAX];
+                let cut = cut(&parts, at, len, &mut room);
+                assert_eq!(cut.concat(), whole[at..at + len], "{len} from {at}");
+                assert!(cut.iter().all(|part| !part.is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_not_gone_out_is_left() {
+        let task = towpath_wire::HostId::new(1, 1).unwrap().task(1).unwrap();
+        let (src, dst) = (task, task);
+        let header =
+            Header { src, dst, tag: 0, context: 0, seq: 0, format: 0, total: 10, offset: 3 };
+        assert_eq!(left(&header), 7);
+    }
+}

@@ -405,3 +405,37 @@ impl Team {
         task.team_of(&members).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_values_as_there_is_room_for() {
+        let bytes: Vec<u8> = [1_u16, 2, 3].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mut out = [0_u16; 3];
+        fill(&mut out, &bytes).unwrap();
+        assert_eq!((out, read::<u16>(&bytes).unwrap()), ([1, 2, 3], vec![1, 2, 3]));
+        let count = |result: Result<(), TeamError>| match result {
+            Err(TeamError::Content(ContentError::Count { got, expected, .. })) => (got, expected),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(count(fill(&mut [0_u16; 2], &bytes)), (3, 2));
+        assert_eq!(count(fill(&mut [0_u16; 4], &bytes)), (3, 4));
+        let ragged = read::<u32>(&bytes);
+        let Err(TeamError::Content(ContentError::Ragged { len, size, .. })) = ragged else {
+            panic!("{ragged:?}")
+        };
+        assert_eq!((len, size), (6, 4));
+        let parts: [Payload; 2] = [bytes[..2].to_vec().into(), bytes[2..4].to_vec().into()];
+        let mut both = [0_u16; 2];
+        fill_all(&mut both, &parts).unwrap();
+        assert_eq!(both, [1, 2]);
+        assert_eq!(count(fill_all(&mut [0_u16; 3], &parts)), (2, 3), "of one length");
+        assert_eq!(count(fill_all(&mut [0_u16; 4], &parts)), (1, 2), "each fills its part");
+        assert_eq!(count(fill_all(&mut [0_u16; 1], &[])), (0, 1));
+        fill_all(&mut [0_u16; 0], &[]).unwrap();
+        let values = [1_u16, 0x0203];
+        assert_eq!(&payload(&values)[..], [1, 0, 3, 2]);
+    }
+}

@@ -330,3 +330,42 @@ fn many(output: Output) -> Vec<Vec<u8>> {
         _ => unreachable!("an operation with a part for each rank gives them"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::actors::{all, crowd};
+
+    /// Of the empty text, and of eight bytes, as FNV-1a gives them.
+    #[test]
+    fn lists_are_told_apart_by_a_published_hash() {
+        assert_eq!(FNV, 0xcbf2_9ce4_8422_2325);
+        // "foobarxx", the first of which is the least significant.
+        let value = u64::from_le_bytes(*b"foobar\0\0");
+        let six = [b'f', b'o', b'o', b'b', b'a', b'r']
+            .iter()
+            .fold(FNV, |mix, byte| (mix ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        assert_eq!(six, 0x8594_4171_f739_67e8, "of \"foobar\", as published");
+        let two_zeros = (0..2).fold(six, |mix, _| mix.wrapping_mul(0x0100_0000_01b3));
+        assert_eq!(fnv(FNV, value), two_zeros);
+    }
+
+    #[test]
+    fn teams_of_one_list_have_contexts_that_all_members_know() {
+        let (mut tasks, _sides) = crowd(2);
+        let members: Vec<_> = tasks.iter().map(Task::id).collect();
+        let contexts = all(&mut tasks, |_, task| {
+            let turned: Vec<_> = members.iter().rev().copied().collect();
+            [&members, &members, &turned].map(|list| task.team_of(list).unwrap().peers.context)
+        });
+        assert_eq!(contexts[0], contexts[1]);
+        let [first, second, turned] = contexts[0];
+        assert!(first != second && first != turned && second != turned);
+        for context in contexts[0] {
+            assert_eq!(context & CONTEXT_LISTED, CONTEXT_LISTED);
+        }
+        let list = members.iter().fold(FNV, |mix, member| fnv(mix, member.to_raw()));
+        let mix = fnv(list, 1);
+        assert_eq!(first, ((mix >> 32) as u32 ^ mix as u32) | CONTEXT_LISTED);
+    }
+}

@@ -292,4 +292,28 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_sender_that_asked_hears_of_more_when_a_quarter_is_used() {
+        let mut budget = Budget::new(1 << 30);
+        let mut w = Window::default();
+        w.arrive(CREDIT_FIRST, &mut budget);
+        // Who never asked hears nothing, however much is read.
+        assert_eq!(w.written(CREDIT_FIRST, &mut budget), None);
+        let size = CREDIT_FIRST * 4;
+        let limit = w.blocked((CREDIT_FIRST, 1000), WINDOW_NEAR, &mut budget);
+        assert_eq!((limit, w.waits()), (Some(CREDIT_FIRST + size), false));
+        // Up to a quarter of the window, nothing is said; from there on, what was read.
+        assert!(w.arrive(size / 4, &mut budget));
+        assert_eq!(w.written(size / 4, &mut budget), None);
+        assert!(w.arrive(1, &mut budget));
+        assert_eq!(w.written(1, &mut budget), Some(CREDIT_FIRST + size + size / 4 + 1));
+        assert_eq!((w.held(), w.received()), (0, CREDIT_FIRST + size / 4 + 1));
+        // What was not received is not written.
+        assert_eq!(w.written(1 << 20, &mut budget), None);
+        assert_eq!(w.held(), 0);
+        let used = budget.used;
+        w.over(&mut budget);
+        assert_eq!((budget.used, used > 0), (0, true));
+    }
 }

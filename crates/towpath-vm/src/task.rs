@@ -204,4 +204,56 @@ mod tests {
         same.cut();
         assert_eq!(same, before);
     }
+
+    #[test]
+    fn what_another_host_says_of_a_task_is_cut_to_its_length() {
+        let host = towpath_wire::HostId::new(1, 1).unwrap();
+        let mut info = TaskInfo {
+            id: host.task(1).unwrap(),
+            requester: host,
+            pid: 0,
+            age_us: 0,
+            command: "a".repeat(COMMAND_MAX),
+            parent: None,
+            enrolled: false,
+            started: true,
+            channels: 0,
+            reserved_bps: 0,
+        };
+        let whole = info.clone();
+        info.cut();
+        assert_eq!(info, whole);
+        info.command.push('b');
+        info.cut();
+        assert_eq!(info, whole);
+        // A letter of two bytes is there whole or not at all.
+        info.command = alloc::format!("{}\u{e4}", "a".repeat(COMMAND_MAX - 1));
+        info.cut();
+        assert_eq!(info.command, "a".repeat(COMMAND_MAX - 1));
+        let long = || "x".repeat(TEXT_MAX + 1);
+        let mut answer =
+            Ok(crate::talk::Answer::Tasks(alloc::vec![TaskInfo { command: long(), ..info }]));
+        crate::talk::cut_answer(&mut answer);
+        let Ok(crate::talk::Answer::Tasks(tasks)) = answer else { panic!("another answer") };
+        assert_eq!(tasks[0].command.len(), COMMAND_MAX);
+        let fault = || crate::talk::Fault::Bad(long());
+        let length = |fault: &crate::talk::Fault| match fault {
+            crate::talk::Fault::Bad(text) => text.len(),
+            _ => 0,
+        };
+        for mut answer in [
+            Ok(crate::talk::Answer::Spawned(alloc::vec![Err(fault())])),
+            Ok(crate::talk::Answer::Each(alloc::vec![Ok(()), Err(fault())])),
+            Err(fault()),
+        ] {
+            crate::talk::cut_answer(&mut answer);
+            let fault = match &answer {
+                Ok(crate::talk::Answer::Spawned(all)) => all[0].as_ref().unwrap_err(),
+                Ok(crate::talk::Answer::Each(all)) => all[1].as_ref().unwrap_err(),
+                Err(fault) => fault,
+                Ok(_) => panic!("another answer"),
+            };
+            assert!((TEXT_MAX - 1..=TEXT_MAX).contains(&length(fault)), "{}", length(fault));
+        }
+    }
 }

@@ -64,7 +64,8 @@ fn check_crate(
     for dependency in internal(&manifest, shared) {
         let used = dependency.package.as_str();
         let allowed = rule.uses.contains(&used)
-            || (dependency.kind == Use::Dev && rules::DEV_USES.contains(&used));
+            || (dependency.kind == Use::Dev
+                && (rules::DEV_USES.contains(&used) || rules::DEV_PAIRS.contains(&(name, used))));
         if !allowed || rules::NEVER.contains(&(name, used)) {
             violations.push(forbidden(file, name, &dependency, rule.uses));
         }

@@ -439,3 +439,74 @@ impl AsFd for UdpLink {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::SendBatch;
+    use towpath_proto::Transmit;
+
+    fn error(number: i32) -> io::Error {
+        io::Error::from_raw_os_error(number)
+    }
+
+    /// A link, where to, and a batch of trains of so many bytes, cut every so many.
+    fn waiting(trains: &[(usize, usize)]) -> (UdpLink, SocketAddr, SendBatch) {
+        let link = UdpLink::bind(LinkId(3), "127.0.0.1:0".parse().unwrap()).expect("a socket");
+        let remote = link.local_addr().unwrap();
+        let mut batch = SendBatch::new();
+        for &(len, segment) in trains {
+            assert!(batch.buffer().is_some());
+            let (link, tos, not_before) = (LinkId(3), 0, towpath_wire::Instant::ZERO);
+            batch.push(Transmit { link, remote, segment, len, tos, not_before });
+        }
+        (link, remote, batch)
+    }
+
+    #[test]
+    fn where_trains_are_refused_datagrams_go_one_by_one() {
+        for number in [libc::EIO, libc::EINVAL] {
+            let (mut link, _, mut batch) = waiting(&[(3000, 1000)]);
+            link.refused(&error(number), &mut batch);
+            assert!(!link.segmentation && !batch.is_empty(), "it is tried again");
+            assert_eq!(link.notice(), Some(Notice::NoSegmentation(error(number).kind())));
+            assert_eq!((link.notice(), link.counters.send_errors), (None, 0));
+            // One by one, that is an error like any other.
+            link.refused(&error(number), &mut batch);
+            assert!(batch.is_empty());
+            assert_eq!((link.counters.send_errors, link.counters.too_long), (1, 0));
+        }
+        // A train of one datagram is none.
+        let (mut link, _, mut batch) = waiting(&[(1000, 1000)]);
+        link.refused(&error(libc::EIO), &mut batch);
+        assert!(link.segmentation && batch.is_empty());
+        assert_eq!(link.counters.send_errors, 1);
+    }
+
+    #[test]
+    fn what_is_too_long_is_told_with_its_length() {
+        for (len, segment, bytes) in [(3000, 1000, 1000), (500, 1000, 500)] {
+            let (mut link, remote, mut batch) = waiting(&[(len, segment), (7, 7)]);
+            link.refused(&error(libc::EMSGSIZE), &mut batch);
+            let told = link.too_long().expect("it is told");
+            assert_eq!((told.remote, told.bytes), (remote, bytes));
+            assert!(link.too_long().is_none(), "once");
+            assert_eq!((link.counters.too_long, link.counters.send_errors), (1, 0));
+            assert_eq!(batch.waiting().count(), 1, "the next one goes");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_said_once_and_counted() {
+        let (mut link, remote, mut batch) = waiting(&[(10, 10), (20, 20), (30, 30)]);
+        for refused in 1..=3 {
+            link.refused(&error(libc::EPERM), &mut batch);
+            let why = io::ErrorKind::PermissionDenied;
+            let notice = (refused == 1).then_some(Notice::Refused { why, remote });
+            assert_eq!((link.notice(), link.counters.send_errors), (notice, refused));
+        }
+        assert!(batch.is_empty());
+        link.refused(&error(libc::EPERM), &mut batch);
+        assert_eq!(link.counters.send_errors, 3, "nothing waited");
+    }
+}

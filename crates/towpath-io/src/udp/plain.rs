@@ -230,4 +230,37 @@ mod tests {
         let flushed = sender.send([(to, &long[..]), (to, &long[..10])].into_iter());
         assert_eq!(flushed, Flushed { sent: 1, refused: 1, blocked: 0 });
     }
+
+    /// What a group's listener and another socket hear.
+    fn heard(socket: &mut PlainSocket) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        while socket.receive(|_, bytes| all.push(bytes.to_vec())).expect("receive") {}
+        all
+    }
+
+    #[test]
+    fn a_group_is_heard_by_those_who_joined_it_from_whom_they_named() {
+        let group = Ipv4Addr::new(239, 77, 3, 1);
+        let local = Ipv4Addr::LOCALHOST;
+        let sender = PlainSocket::bind((local, 0).into()).expect("bind");
+        let multicast = Multicast { ttl: 0, interface: local };
+        // Any free port will do.
+        let port = PlainSocket::bind((local, 0).into()).expect("bind").local_addr().unwrap().port();
+        let listen = |source| PlainSocket::listen((group, port).into(), local, source);
+        let (Ok(mut all), Ok(mut one), Ok(mut other)) =
+            (listen(None), listen(Some(local)), listen(Some(Ipv4Addr::new(127, 0, 0, 9))))
+        else {
+            return towpath_skip::skip("this machine has no groups");
+        };
+        if sender.set_multicast(multicast).is_err() {
+            return towpath_skip::skip("this machine sends to no groups");
+        }
+        let to = (group, port).into();
+        if sender.send([(to, &b"one"[..]), (to, b"two")].into_iter()).sent < 2 {
+            return towpath_skip::skip("this machine sends to no groups");
+        }
+        let expected = [b"one".to_vec(), b"two".to_vec()];
+        assert_eq!((heard(&mut all), heard(&mut one)), (expected.to_vec(), expected.to_vec()));
+        assert_eq!(heard(&mut other), Vec::<Vec<u8>>::new());
+    }
 }

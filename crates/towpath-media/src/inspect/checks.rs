@@ -134,3 +134,58 @@ impl Watch {
         late
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_a_reader_are_errors_of_their_checks() {
+        use FaultKind::*;
+        for (kind, failed) in [
+            (SyncLoss, &[Check::SyncLoss, Check::SyncByte][..]),
+            (SyncByte, &[Check::SyncByte]),
+            (Continuity, &[Check::Continuity]),
+            (Repeated, &[Check::Continuity]),
+            (TransportError, &[Check::Transport]),
+            (SectionCrc, &[Check::Crc]),
+            (ClockJump, &[Check::ClockDiscontinuity]),
+            (Garbage, &[]),
+            (Truncated, &[]),
+        ] {
+            let mut checks = Checks::default();
+            checks.fault(kind, 77);
+            for (at, row) in checks.report(Some(true)).iter().enumerate() {
+                let hit = failed.iter().any(|check| *check as usize == at);
+                let expected: &[u64] = if hit { &[77] } else { &[] };
+                assert_eq!(row.first_offsets, expected, "{kind:?} {}", row.name);
+                assert_eq!(row.count, u64::from(hit));
+            }
+        }
+    }
+
+    #[test]
+    fn what_needs_time_is_checked_where_there_is_a_clock() {
+        let report = |constant_rate| {
+            let mut checks = Checks::default();
+            (0..20).for_each(|offset| checks.fail(Check::ClockAccuracy, offset));
+            let rows = checks.report(constant_rate);
+            let unchecked = rows.iter().filter(|row| !row.checked).map(|row| row.number);
+            let accuracy = &rows[Check::ClockAccuracy as usize];
+            let told = (accuracy.count, accuracy.first_offsets.len());
+            (unchecked.collect::<Vec<_>>(), told)
+        };
+        let timed = ["1.3", "1.5", "1.6", "2.3a", "2.3a", "2.3b", "2.4", "2.5"];
+        assert_eq!(report(None), (timed.to_vec(), (0, 0)));
+        assert_eq!(report(Some(false)), (["2.4"].to_vec(), (0, 0)));
+        assert_eq!(report(Some(true)), (Vec::new(), (20, OFFSETS_MAX)));
+    }
+
+    #[test]
+    fn what_must_come_again_may_come_at_the_last_moment() {
+        let mut watch = Watch::from(100);
+        assert!(!watch.came(100 + PAT_MAX, PAT_MAX));
+        assert!(watch.came(101 + 2 * PAT_MAX, PAT_MAX));
+        assert!(!watch.came(102 + 2 * PAT_MAX, PAT_MAX), "it counts from there on");
+    }
+}

@@ -206,3 +206,108 @@ impl ClockStats {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(pid: u16, ticks: u64, position: u64) -> ClockReference {
+        let (offset, raw_ticks) = (position, ticks);
+        let ticks = ticks.cast_signed();
+        ClockReference { pid, raw_ticks, ticks, offset, position, ..ClockReference::default() }
+    }
+
+    /// References at these times and places.
+    fn run(pid: u16, all: &[(u64, u64)]) -> ClockReport {
+        let mut stats = ClockStats::new(&reference(pid, all[0].0, all[0].1));
+        for &(ticks, position) in &all[1..] {
+            stats.add(&reference(pid, ticks, position));
+        }
+        stats.report()
+    }
+
+    #[test]
+    fn intervals_are_counted_by_milliseconds_and_limits() {
+        let steps = [0, 1, 40 * MS, 40 * MS + 1, 100 * MS, 39 * MS + 5];
+        let mut at = (5, 0);
+        let all: alloc::vec::Vec<_> = core::iter::once(at)
+            .chain(steps.map(|step| {
+                at = (at.0 + step, at.1 + 1000);
+                at
+            }))
+            .collect();
+        let report = run(256, &all);
+        let i = &report.interval;
+        assert_eq!((i.count, i.min_ticks, i.max_ticks), (6, 0, 100 * MS));
+        assert_eq!((i.over_40_ms, i.over_100_ms), (2, 0));
+        let filled: alloc::vec::Vec<_> =
+            (0..INTERVAL_BINS).filter(|ms| i.histogram_ms[*ms] > 0).collect();
+        assert_eq!(filled, [0, 39, 40, 100]);
+        assert_eq!((i.histogram_ms[0], i.histogram_ms[40]), (2, 2));
+        let span = steps.iter().sum::<u64>();
+        assert_eq!((report.span_ticks, report.span_bytes, report.jumps), (span, 6000, 0));
+        assert_eq!((report.wraps, report.first_ticks, report.last_ticks), (0, 5, 5 + span));
+        // Bits in the time of the longest and of the shortest interval that is none.
+        let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
+        assert!(same(report.rate_max_bps, 8000.0 * CLOCK_HZ as f64));
+        assert!(same(report.rate_min_bps, 8000.0 * 10.0));
+        assert!(same(report.rate_mean_bps, 48_000.0 * CLOCK_HZ as f64 / span as f64));
+    }
+
+    #[test]
+    fn steps_beyond_the_limit_are_jumps_and_those_far_beyond_break_the_clock() {
+        for (pid, limit) in [(256, CLOCK_HZ / 10), (0, CLOCK_HZ * 7 / 10)] {
+            for (step, jumps, breaks) in [
+                (limit, 0, false),
+                (limit + 1, 1, false),
+                (limit * 10, 1, false),
+                (limit * 10 + 1, 1, true),
+            ] {
+                let mut stats = ClockStats::new(&reference(pid, 0, 0));
+                let judged = stats.add(&reference(pid, step, 100));
+                assert_eq!(judged.interval, (!breaks).then_some(step), "{pid} {step}");
+                assert_eq!((stats.jumps, stats.breaks()), (jumps, breaks), "{pid} {step}");
+            }
+        }
+        let mut back = reference(256, 50, 100);
+        back.ticks = -1;
+        let mut stats = ClockStats::new(&reference(256, 60, 0));
+        assert_eq!(stats.add(&back), Judged::default());
+        assert_eq!((stats.jumps, stats.breaks(), stats.wraps), (1, true, 0));
+        // Announced: no jump, and nothing is measured across.
+        let mut stats = ClockStats::new(&reference(256, 0, 0));
+        let announced = ClockReference { discontinuity: true, ..reference(256, 9 * CLOCK_HZ, 100) };
+        assert_eq!(stats.add(&announced), Judged::default());
+        assert!(stats.breaks());
+        let report = stats.report();
+        assert_eq!((report.discontinuities, report.jumps, report.interval.count), (1, 0, 0));
+        assert_eq!(
+            (report.interval.min_ticks, report.rate_min_bps, report.rate_mean_bps),
+            (0, 0.0, 0.0)
+        );
+        // A wrap: less than before as it is sent, and yet later.
+        let mut stats = ClockStats::new(&reference(256, 1000, 0));
+        stats.add(&ClockReference { raw_ticks: 5, ..reference(256, 1000 + MS, 100) });
+        assert_eq!(stats.report().wraps, 1);
+    }
+
+    #[test]
+    fn accuracy_is_the_distance_from_the_line_between_neighbours() {
+        // Every 20 ms and 1000 bytes; the third is 27 ticks, a microsecond, late.
+        let step = 20 * MS;
+        let at = |k: u64| (k * step + if k == 2 { 27 } else { 0 }, k * 1000);
+        let report = run(256, &core::array::from_fn::<_, 6, _>(|k| at(k as u64)));
+        let a = &report.accuracy;
+        assert_eq!((a.judged, a.rate_changes, a.constant_rate), (4, 0, true));
+        // It is off by 1 µs, its neighbours by half of that, the other way.
+        assert!((a.max_ns - 1000.0).abs() < 0.01 && (a.mean_ns - 500.0).abs() < 0.01, "{a:?}");
+        let rms = libm::sqrt((500.0 * 500.0 * 2.0 + 1e6) / 4.0);
+        assert!((a.rms_ns - rms).abs() < 0.01, "{a:?}");
+        assert_eq!(a.over_500_ns, 1);
+        // The rate changes once: there is nothing to judge by.
+        let report = run(256, &[(0, 0), (step, 1000), (2 * step, 4000), (3 * step, 7000)]);
+        let a = &report.accuracy;
+        assert_eq!((a.judged, a.rate_changes, a.constant_rate), (1, 1, false));
+        assert!(!run(256, &[(0, 0), (step, 1000)]).accuracy.constant_rate, "nothing was judged");
+    }
+}

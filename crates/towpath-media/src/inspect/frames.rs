@@ -208,3 +208,97 @@ const fn order(kind: FrameType) -> u8 {
         FrameType::Unknown => 3,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{AudioInfo, Codec, VideoInfo};
+
+    fn frame(kind: FrameType, size: u64, dts: Option<i64>) -> Frame {
+        Frame { kind, size, dts, key: kind == FrameType::I, ..Frame::default() }
+    }
+
+    #[test]
+    fn sound_without_stamps_follows_by_its_samples() {
+        let audio =
+            AudioInfo { sample_rate_hz: 44_100, frame_samples: 1152, ..AudioInfo::default() };
+        let info = StreamInfo { audio: Some(audio), ..StreamInfo::new(0, 0, Codec::MpegAudio) };
+        let mut stats = StreamStats::new(&info);
+        let sound = |dts| frame(FrameType::Unknown, 400, dts);
+        assert_eq!(stats.frame(&sound(None)), None, "nobody knows when that is");
+        assert_eq!(stats.frame(&sound(Some(9000))), Some(9000));
+        // 1152 samples are 2351.02 ticks: what is lost to rounding does not add up.
+        let later: Vec<_> = (0..50).map(|_| stats.frame(&sound(None))).collect();
+        assert_eq!((later[0], later[1]), (Some(9000 + 2351), Some(9000 + 4702)));
+        assert_eq!(later[49], Some(9000 + 117_551));
+        assert_eq!(stats.frame(&sound(Some(8000))), Some(8000));
+        assert_eq!(stats.frame(&sound(None)), Some(10_351));
+    }
+
+    #[test]
+    fn time_is_that_of_stamps_or_else_of_the_frame_rate() {
+        let video = VideoInfo { fps_num: 30_000, fps_den: 1001, ..VideoInfo::default() };
+        let info = StreamInfo { video: Some(video), ..StreamInfo::new(0, 0, Codec::Mpeg2Video) };
+        let mut counted = StreamStats::new(&info);
+        assert_eq!((counted.counted_s(), counted.stamped_s()), (None, None));
+        for size in [100, 20, 3] {
+            counted.frame(&frame(FrameType::P, size, None));
+        }
+        assert_eq!(counted.counted_s(), Some(3.0 * 1001.0 / 30_000.0));
+        assert_eq!(counted.stamped_s(), None);
+        // All of them lie in the first tenth of a second; the fourth is the first of the second.
+        assert_eq!(counted.report.rate_series.bins, [123]);
+        counted.frame(&frame(FrameType::P, 7, None));
+        assert_eq!(counted.report.rate_series.bins, [123, 7]);
+        let mut stamped = StreamStats::new(&info);
+        for dts in [0, 3003, 9009, 6006] {
+            stamped.frame(&frame(FrameType::P, 10, Some(90_000 + dts)));
+        }
+        // From the first to the last, and the shortest step for that.
+        assert_eq!(stamped.stamped_s(), Some((9009.0 + 3003.0) / 90_000.0));
+        assert_eq!(stamped.report.rate_series.bins, [30, 10]);
+        let unknown =
+            StreamInfo { video: Some(VideoInfo { fps_den: 1, ..VideoInfo::default() }), ..info };
+        let mut unknown = StreamStats::new(&unknown);
+        unknown.frame(&frame(FrameType::P, 10, None));
+        assert_eq!((unknown.counted_s(), unknown.report.rate_series.bins.len()), (None, 0));
+    }
+
+    #[test]
+    fn frames_are_counted_by_kind_and_by_the_distance_of_keys() {
+        use FrameType::{B, I, P, Unknown};
+        let mut stats = StreamStats::new(&StreamInfo::new(0, 0, Codec::H264));
+        for (kind, size) in [
+            (FrameType::B, 5),
+            (FrameType::I, 1000),
+            (FrameType::P, 100),
+            (FrameType::P, 60),
+            (FrameType::I, 900),
+            (FrameType::Unknown, 1),
+        ] {
+            stats.frame(&frame(kind, size, None));
+        }
+        stats.frame(&Frame { damaged: true, ..frame(FrameType::P, 300, None) });
+        let report = stats.clone().report(true);
+        let rows: Vec<_> = report
+            .sizes
+            .iter()
+            .map(|s| (s.kind, s.count, s.bytes, s.min_bytes, s.max_bytes))
+            .collect();
+        let expected =
+            [(I, 2, 1900, 900, 1000), (P, 3, 460, 60, 300), (B, 1, 5, 5, 5), (Unknown, 1, 1, 1, 1)];
+        assert_eq!(rows, expected);
+        let filled: u64 = report.sizes.iter().flat_map(|s| s.histogram.iter()).sum();
+        assert_eq!((filled, report.frames, report.damaged_frames, report.bytes), (7, 7, 1, 2366));
+        assert_eq!((report.key_frames, report.key_distance_max), (Some(2), Some(3)));
+        assert_eq!(stats.clone().report(false).key_frames, None);
+        // An index of as many frames tells better; of others it tells of another file.
+        for (told, keys) in [(7, Some(1)), (6, None)] {
+            let mut stats = stats.clone();
+            (0..told).for_each(|n| stats.indexed(n == 0));
+            let report = stats.report(false);
+            assert_eq!(report.key_frames, keys);
+            assert_eq!(report.key_distance_max, keys.map(|_| 6));
+        }
+    }
+}

@@ -203,4 +203,19 @@ mod tests {
         pacer.end();
         assert_eq!(pacer.poll(100), Action::Done);
     }
+
+    /// The first outputs of `SplitMix64` from 0, as published with it.
+    #[test]
+    fn what_is_scattered_is_as_good_as_random() {
+        let all = [1, 2, 3, 4].map(|index| scatter(0, index, u64::MAX));
+        let published = [
+            0xE220_A839_7B1D_CDAF,
+            0x6E78_9E6A_A1B9_65F4,
+            0x06C4_5D18_8009_454F,
+            0xF88B_B8A8_724C_81EC,
+        ];
+        assert_eq!(all, published);
+        assert_eq!(scatter(0, 1, 99), 0xE220_A839_7B1D_CDAF % 100);
+        assert_eq!((scatter(7, 1, 0), scatter(7, 1, 1) <= 1), (0, true));
+    }
 }

@@ -160,3 +160,55 @@ impl Sink for FrameLists {
         self.faults.record(kind, offset);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::Codec;
+
+    fn list(stamps: &[i64]) -> FrameLists {
+        let mut lists = FrameLists::new();
+        lists.stream(&StreamInfo::new(3, 3, Codec::H264));
+        for &dts in stamps {
+            lists.frame(&Frame { stream: 3, dts: Some(dts), ..Frame::default() });
+        }
+        lists
+    }
+
+    #[test]
+    fn a_rate_without_header_is_the_step_of_most_stamps() {
+        let rate = |stamps: &[i64]| list(stamps).frame_rate(3);
+        assert_eq!(rate(&[0, 3600, 7200, 10_800]), Some((90_000, 3600)));
+        // Steps that differ by a tick are the same.
+        assert_eq!(rate(&[0, 3003, 6007, 9009]), Some((90_000, 3003)));
+        assert_eq!(rate(&[0, 3003, 6008, 9010, 12_016]), None);
+        // Half of the steps are not most, and none are none.
+        assert_eq!(rate(&[0, 3600, 7200, 8000, 9000]), None);
+        assert_eq!(rate(&[0, 3600, 7200, 10_800, 11_000, 12_000]), Some((90_000, 3600)));
+        for stamps in [&[][..], &[5], &[5, 5], &[9, 3]] {
+            assert_eq!(rate(stamps), None, "{stamps:?}");
+        }
+        assert_eq!(list(&[0, 3600]).frame_rate(4), None);
+        let mut told = list(&[0, 3600]);
+        let video = VideoInfo { fps_num: 24, fps_den: 1, ..VideoInfo::default() };
+        told.stream(&StreamInfo { video: Some(video), ..StreamInfo::new(3, 3, Codec::H264) });
+        assert_eq!((told.frame_rate(3), told.streams.len()), (Some((24, 1)), 1));
+    }
+
+    #[test]
+    fn an_index_tells_of_each_stream_in_order() {
+        let mut lists = list(&[0, 1]);
+        lists.stream(&StreamInfo::new(1, 1, Codec::H264));
+        lists.frame(&Frame { stream: 1, ..Frame::default() });
+        lists.frame(&Frame { stream: 3, ..Frame::default() });
+        for (stream, key) in [(3, true), (3, false), (1, true), (3, true), (3, true), (1, false)] {
+            lists.indexed(stream, key);
+        }
+        let keys: Vec<_> = lists.frames.iter().map(|f| (f.stream, f.key)).collect();
+        assert_eq!(keys, [(3, true), (3, false), (1, true), (3, true)]);
+        // Sound is no list of pictures.
+        lists.stream(&StreamInfo::new(5, 5, Codec::Ac3));
+        lists.frame(&Frame { stream: 5, ..Frame::default() });
+        assert_eq!(lists.frames.len(), 4);
+    }
+}

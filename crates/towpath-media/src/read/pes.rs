@@ -304,4 +304,81 @@ mod tests {
             prop_assert_eq!(run(&random, &cuts), run(&random, &[100]));
         }
     }
+
+    #[test]
+    fn headers_of_the_first_generation_may_be_stuffed() {
+        let of = |stuffing: usize, rest: &[u8]| {
+            let head = [0, 0, 1, 0xE0, 0, 0];
+            parse(&[&head[..], &std::vec![0xFF; stuffing], rest].concat())
+        };
+        let length = |parsed| match parsed {
+            Parsed::Header(header) => Some((header.length, header.pts, header.dts)),
+            _ => None,
+        };
+        for stuffing in [0, 1, 16] {
+            assert_eq!(length(of(stuffing, &[0x0F])), Some((7 + stuffing, None, None)));
+            assert_eq!(length(of(stuffing, &[0x40, 0x20, 0x0F])), Some((9 + stuffing, None, None)));
+            let stamped = length(of(stuffing, &[0x21, 0, 1, 0, 3]));
+            assert_eq!(stamped, Some((11 + stuffing, Some(1), None)));
+            let both = length(of(stuffing, &[0x31, 0, 1, 0, 3, 0x11, 0, 1, 0, 5]));
+            assert_eq!(both, Some((16 + stuffing, Some(1), Some(2))));
+            assert_eq!(of(stuffing, &[]), Parsed::More);
+            assert_eq!(of(stuffing, &[0x31, 0, 1, 0, 3, 0x11, 0, 1, 0]), Parsed::More);
+            assert_eq!(of(stuffing, &[0x0E]), Parsed::Bad);
+            assert_eq!(of(stuffing, &[0x13]), Parsed::Bad);
+        }
+        assert_eq!(of(17, &[0x0F]), Parsed::Bad);
+    }
+
+    #[test]
+    fn what_is_bare_has_six_bytes_and_a_length_may_be_open() {
+        let head = |id, length: u8| parse(&[0, 0, 1, id, 0, length]);
+        for id in [0xBC, 0xBE, 0xBF, 0xF0, 0xF1, 0xF2, 0xF8, 0xFF] {
+            let Parsed::Header(header) = head(id, 9) else { panic!("{id:#x}") };
+            assert_eq!((header.id, header.length, header.payload), (id, 6, Some(9)));
+            let Parsed::Header(header) = head(id, 0) else { panic!("{id:#x}") };
+            assert_eq!(header.payload, (id == 0xBE).then_some(0), "{id:#x}");
+        }
+        for id in [0xBD, 0xC0, 0xE0, 0xF3, 0xFE] {
+            assert_eq!(head(id, 9), Parsed::More);
+        }
+        assert_eq!(parse(&[0, 0, 2]), Parsed::Bad);
+        assert_eq!(
+            (parse(&[]), parse(&[0, 0]), parse(&[0, 0, 1, 0xE0])),
+            (Parsed::More, Parsed::More, Parsed::More)
+        );
+        let with = |length: u8, flags: u8, more: u8| {
+            parse(&[
+                0,
+                0,
+                1,
+                0xE0,
+                0,
+                length,
+                0x80,
+                flags << 6,
+                more,
+                0x21,
+                0,
+                1,
+                0,
+                3,
+                0x11,
+                0,
+                1,
+                0,
+                5,
+            ])
+        };
+        // Stamps must fit into the header, and the header into the packet.
+        assert_eq!(
+            (with(0, 1, 10), with(0, 2, 4), with(0, 3, 9)),
+            (Parsed::Bad, Parsed::Bad, Parsed::Bad)
+        );
+        assert_eq!((with(12, 3, 10), with(7, 2, 5)), (Parsed::Bad, Parsed::Bad));
+        let Parsed::Header(header) = with(13, 3, 10) else { panic!("it fits") };
+        assert_eq!((header.payload, header.pts, header.dts), (Some(0), Some(1), Some(2)));
+        let Parsed::Header(header) = with(0, 2, 5) else { panic!("it fits") };
+        assert_eq!((header.payload, header.pts, header.dts), (None, Some(1), None));
+    }
 }

@@ -188,4 +188,69 @@ mod tests {
         assert_eq!(pairs.burst_max, 2);
         assert!((pairs.burst_percent - 50.0).abs() < 0.5);
     }
+
+    /// A packet with a clock reference.
+    fn packet(pid: u16, ticks: u64, announced: bool) -> [u8; PACKET] {
+        let mut packet = [0xFF; PACKET];
+        let (base, extension) = (ticks / 300 % (1 << 33), ticks % 300);
+        let flags = 0x10 | if announced { 0x80 } else { 0 };
+        packet[..6].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x20, 183, flags]);
+        let bits = base << 15 | 0x3F << 9 | extension;
+        packet[6..12].copy_from_slice(&bits.to_be_bytes()[2..]);
+        packet
+    }
+
+    const SECOND: u64 = CLOCK_HZ;
+
+    #[test]
+    fn datagrams_are_of_a_burst_when_they_come_close_together() {
+        let mut arrivals = Arrivals::default();
+        let mut at = 0;
+        for step in [0, 49_999, 50_000, 49_999, 49_999, 60_000] {
+            at += step;
+            arrivals.take(at, &[]);
+        }
+        let report = arrivals.report();
+        assert_eq!((report.burst_max, report.datagrams, arrivals.datagrams()), (3, 6, 6));
+        assert!((report.burst_percent - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_clock_that_breaks_is_gone_on_with_from_there() {
+        let run = |second: u64, announced: bool| {
+            let mut arrivals = Arrivals::default();
+            arrivals.take(0, &packet(256, 0, false));
+            arrivals.take(1_000_000_000, &packet(256, second, announced));
+            // Another clock's references are none.
+            arrivals.take(1_400_000_000, &packet(257, 5, false));
+            // Half a second after the second, 2 ms late.
+            arrivals.take(1_502_000_000, &packet(256, second + SECOND / 2, false));
+            let report = arrivals.report();
+            (report.breaks, report.reference.count, report.reference.range_us)
+        };
+        assert_eq!(run(SECOND, false), (0, 3, 2000.0), "a second is no break");
+        assert_eq!(run(SECOND + 27, false).0, 1);
+        assert_eq!(run(SECOND, true), (1, 2, 2000.0));
+        assert_eq!(run(9 * SECOND, false), (1, 2, 2000.0));
+        // Over the wrap of its 33 bits.
+        let mut arrivals = Arrivals::default();
+        arrivals.take(0, &packet(256, PCR_WRAP - SECOND / 10, false));
+        arrivals.take(200_000_000, &packet(256, SECOND / 10, false));
+        let report = arrivals.report();
+        assert_eq!((report.breaks, report.reference.range_us), (0, 0.0));
+    }
+
+    #[test]
+    fn shares_are_of_sorted_distances_from_the_middle() {
+        let of = |all: &[i64]| {
+            let Errors { count, p50_us, p99_us, p999_us, range_us } = errors(all);
+            (count, p50_us, p99_us, p999_us, range_us)
+        };
+        assert_eq!(of(&[]), (0, 0.0, 0.0, 0.0, 0.0));
+        assert_eq!(of(&[7000]), (1, 0.0, 0.0, 0.0, 0.0));
+        assert_eq!(of(&[9000, -1000, 2000]), (3, 3.0, 7.0, 7.0, 10.0));
+        // 0 to 1999 µs, and one far out: the middle is 1000.
+        let many: Vec<i64> = (0..2000).map(|n| n * 1000).chain([5_000_000]).collect();
+        assert_eq!(of(&many), (2001, 500.0, 990.0, 999.0, 5000.0));
+    }
 }

@@ -238,3 +238,87 @@ fn enter(
         ring.extend(payload);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtp::Header;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn packets(count: usize, fill: u8) -> alloc::vec::Vec<u8> {
+        let mut packet = [fill; PACKET];
+        packet[0] = 0x47;
+        packet.repeat(count)
+    }
+
+    fn rtp(sequence: u16, payload: &[u8]) -> alloc::vec::Vec<u8> {
+        let header = Header { marker: false, payload_type: 33, sequence, timestamp: 0, ssrc: 5 };
+        [&header.emit()[..], payload].concat()
+    }
+
+    #[test]
+    fn a_ring_is_filled_to_its_last_byte_and_no_further() {
+        let capacity = 20 * PACKET;
+        let mut receiver = Receiver::new(ReceiveConfig { capacity, ..ReceiveConfig::default() });
+        for fill in [1, 2] {
+            receiver.handle_datagram(at(0), &packets(10, fill));
+        }
+        assert_eq!((receiver.level(), receiver.room()), (capacity, 0));
+        receiver.handle_datagram(at(0), &packets(1, 3));
+        let counters = receiver.counters();
+        assert_eq!((counters.datagrams, counters.overflowed, counters.garbage), (3, 1, 0));
+        assert_eq!(counters.bytes, capacity as u64);
+        let mut out = alloc::vec![0; 11 * PACKET];
+        assert_eq!(receiver.take(at(0), &mut out), out.len());
+        assert_eq!(out, [packets(10, 1), packets(1, 2)].concat());
+        receiver.handle_datagram(at(0), &packets(12, 4));
+        assert_eq!(receiver.counters().overflowed, 2, "there is room for eleven");
+        receiver.handle_datagram(at(0), &packets(11, 4));
+        assert_eq!(receiver.level(), capacity);
+    }
+
+    #[test]
+    fn what_is_no_stream_is_counted_and_dropped() {
+        let mut receiver = Receiver::new(ReceiveConfig::default());
+        let short = &packets(2, 1)[..300];
+        let mut odd = packets(2, 1);
+        odd[PACKET] = 0x48;
+        for garbage in [&[][..], short, &odd, &rtp(0, short), &rtp(1, &[])] {
+            receiver.handle_datagram(at(0), garbage);
+        }
+        let counters = receiver.counters();
+        assert_eq!((counters.garbage, counters.datagrams, counters.bytes), (5, 0, 0));
+        receiver.handle_datagram(at(0), &rtp(2, &packets(7, 1)));
+        assert_eq!((receiver.counters().datagrams, receiver.level()), (1, 7 * PACKET));
+    }
+
+    #[test]
+    fn a_gap_is_waited_for_as_long_as_patience_lasts() {
+        let mut receiver = Receiver::new(ReceiveConfig::default());
+        receiver.handle_datagram(at(0), &rtp(7, &packets(1, 7)));
+        receiver.handle_datagram(at(1), &rtp(9, &packets(1, 9)));
+        assert_eq!((receiver.level(), receiver.poll_timeout()), (PACKET, Some(at(31))));
+        receiver.handle_timeout(at(30));
+        assert_eq!(receiver.level(), PACKET);
+        receiver.handle_timeout(at(31));
+        assert_eq!((receiver.level(), receiver.poll_timeout()), (2 * PACKET, None));
+        // One that comes in time is put where it belongs.
+        receiver.handle_datagram(at(40), &rtp(11, &packets(1, 11)));
+        receiver.handle_datagram(at(41), &rtp(10, &packets(1, 10)));
+        let mut out = alloc::vec![0; 4 * PACKET];
+        assert_eq!(receiver.take(at(41), &mut out), out.len());
+        assert_eq!(
+            out.chunks(PACKET).map(|p| p[1]).collect::<alloc::vec::Vec<_>>(),
+            [7, 9, 10, 11]
+        );
+        receiver.handle_datagram(at(50), &rtp(13, &packets(1, 13)));
+        receiver.finish();
+        assert_eq!(receiver.level(), PACKET);
+        assert!(!receiver.is_finished());
+        receiver.take(at(50), &mut out);
+        assert!(receiver.is_finished());
+    }
+}

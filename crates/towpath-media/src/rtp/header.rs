@@ -180,4 +180,35 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_a_header_claims_must_be_there() {
+        let fixed = |first: u8| [first, 0xA1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+        let read = |first: u8, rest: &[u8]| {
+            let datagram = [&fixed(first)[..], rest].concat();
+            Header::parse(&datagram).map(|(header, payload)| (header, payload.to_vec()))
+        };
+        let (header, payload) = read(0x80, &[7]).unwrap();
+        assert_eq!((header.marker, header.payload_type, header.sequence), (true, 33, 0x0102));
+        assert_eq!((header.timestamp, header.ssrc), (0x0304_0506, 0x0708_090A));
+        assert_eq!(payload, [7]);
+        assert_eq!(Header::parse(&fixed(0x80)[..11]), Err(RtpError::Short { len: 11, needs: 12 }));
+        assert_eq!(read(0x40, &[]), Err(RtpError::Version(1)));
+        // Two sources of a mixer.
+        assert_eq!(read(0x82, &[0; 8]).map(|(_, payload)| payload.len()), Ok(0));
+        assert_eq!(read(0x82, &[0; 7]), Err(RtpError::Short { len: 19, needs: 20 }));
+        // An extension of one word.
+        assert_eq!(read(0x90, &[0, 0, 0]), Err(RtpError::Short { len: 15, needs: 16 }));
+        assert_eq!(read(0x90, &[9, 9, 0, 1, 0, 0, 0]), Err(RtpError::Short { len: 19, needs: 20 }));
+        assert_eq!(
+            read(0x90, &[9, 9, 0, 1, 0, 0, 0, 0, 5]).map(|(_, payload)| payload),
+            Ok(std::vec![5])
+        );
+        // Padding: its length is its last byte.
+        assert_eq!(read(0xA0, &[5, 0, 2]).map(|(_, payload)| payload), Ok(std::vec![5]));
+        assert_eq!(read(0xA0, &[0, 2]).map(|(_, payload)| payload.len()), Ok(0), "all of it");
+        for (rest, padding) in [(&[5, 3][..], 3), (&[5, 0], 0), (&[], 0)] {
+            assert_eq!(read(0xA0, rest), Err(RtpError::Padding(padding)));
+        }
+    }
 }

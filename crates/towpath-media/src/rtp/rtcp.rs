@@ -327,4 +327,18 @@ mod tests {
             let _ = read(&shaped);
         }
     }
+
+    #[test]
+    fn names_end_with_a_zero_in_whole_words() {
+        for (name, words) in [("", 2), ("a", 2), ("ab", 3), ("abcde", 3), ("abcdef", 4)] {
+            let mut out = Vec::new();
+            describe(&mut out, 0x0102_0304, name);
+            assert_eq!(out.len(), 4 + 4 * words, "{name}");
+            let head = [0x81, 202, 0, words as u8, 1, 2, 3, 4, 1, name.len() as u8];
+            assert_eq!(out[..10], head, "{name}");
+            assert_eq!(&out[10..10 + name.len()], name.as_bytes());
+            let rest = &out[10 + name.len()..];
+            assert!(rest.iter().all(|&byte| byte == 0) && (1..=4).contains(&rest.len()), "{name}");
+        }
+    }
 }

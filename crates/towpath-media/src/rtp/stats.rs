@@ -108,4 +108,51 @@ mod tests {
         let block = now.block(Instant::ZERO).expect("a source");
         assert_eq!((block.lost, block.highest, block.fraction_lost), (7, 65_536 + 9, 149));
     }
+
+    #[test]
+    fn a_second_report_counts_loss_from_the_first() {
+        let mut reception = Reception::default();
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let take = |reception: &mut Reception, sequence: u16, ms: u64, ssrc| {
+            let timestamp = (ms * 90) as u32;
+            let header = Header { marker: false, payload_type: 33, sequence, timestamp, ssrc };
+            reception.took(at(ms), &header);
+        };
+        (0..10).for_each(|n| take(&mut reception, n, n.into(), 5));
+        let sent =
+            Sent { ssrc: 5, ntp: 0x1234_5678_9ABC_DEF0, timestamp: 0, packets: 0, octets: 0 };
+        reception.reported(at(3), &Sent { ssrc: 6, ntp: 1, ..sent });
+        let block = reception.block(at(10)).expect("a source");
+        assert_eq!((block.lost, block.fraction_lost, block.last_report, block.delay), (0, 0, 0, 0));
+        reception.reported(at(100), &sent);
+        // Of ten more, five are missing.
+        (15..20).for_each(|n| take(&mut reception, n, n.into(), 5));
+        let block = reception.block(at(600)).expect("a source");
+        assert_eq!((block.lost, block.fraction_lost, block.highest), (5, 128, 19));
+        // The middle of the time of sending, and half a second in 65536ths.
+        assert_eq!((block.last_report, block.delay), (0x5678_9ABC, 32_768));
+        let block = reception.block(at(600)).expect("a source");
+        assert_eq!((block.lost, block.fraction_lost), (5, 0), "nothing since");
+        // Doubles are more than there should be.
+        (0..7).for_each(|_| take(&mut reception, 19, 19, 5));
+        assert_eq!(reception.block(at(600)).map(|b| b.lost), Some(-2));
+        take(&mut reception, 900, 0, 6);
+        assert_eq!((reception.expected(), reception.block(at(600)).map(|b| b.ssrc)), (1, Some(6)));
+    }
+
+    #[test]
+    fn jitter_is_a_sixteenth_of_each_difference() {
+        let mut reception = Reception::default();
+        let mut take = |late_ms: u64| {
+            let header =
+                Header { marker: false, payload_type: 33, sequence: 0, timestamp: 0, ssrc: 5 };
+            reception.took(Instant::from_nanos(late_ms * 1_000_000), &header);
+            reception.block(Instant::ZERO).map(|block| block.jitter)
+        };
+        // J += (|D| - J) / 16, in ticks of 90 kHz: 1440, 0 and 2880 of them.
+        assert_eq!(
+            (take(0), take(16), take(16), take(48)),
+            (Some(0), Some(90), Some(84), Some(259))
+        );
+    }
 }

@@ -87,7 +87,10 @@ mod tests {
         let peer = IpAddr::from([10, 0, 0, 1]);
         let udp = Ok(Transport::Udp { ports: (5000, 5001) });
         assert_eq!(transport("RTP/AVP/UDP;unicast;client_port=5000-5001", peer), udp);
-        assert_eq!(transport("RTP/AVP;multicast,RTP/AVP;unicast;client_port=5000", peer), udp);
+        assert_eq!(
+            transport("RTP/AVP;multicast;client_port=7000,RTP/AVP;unicast;client_port=5000", peer),
+            udp
+        );
         assert_eq!(transport("RTP/AVP;destination=10.0.0.1;client_port=5000-5001", peer), udp);
         let within = Ok(Transport::Interleaved { channel: 4 });
         assert_eq!(transport("RTP/AVP/TCP;unicast;interleaved=4-5", peer), within);

@@ -281,7 +281,7 @@ fn two_fields_of_mpeg2_are_one_frame() {
     assert_eq!((video.width, video.height, video.fps_num), (32, 32, 25));
 }
 
-fn chunk(name: [u8; 4], content: &[u8]) -> Vec<u8> {
+pub(super) fn chunk(name: [u8; 4], content: &[u8]) -> Vec<u8> {
     let mut bytes = name.to_vec();
     bytes.extend((content.len() as u32).to_le_bytes());
     bytes.extend(content);
@@ -338,4 +338,53 @@ fn raw_video_of_an_avi_is_video() {
     assert_eq!(sizes_of(&lists, 0), sizes(AVI_ROWS));
     assert_eq!(inspect(&bytes).streams[0].frames, lists.frames.len() as u64);
     assert_eq!(lists.frame_rate(0), Some((25, 1)));
+}
+
+#[test]
+fn pids_are_labelled_by_what_the_tables_say_of_them() {
+    let (clock, data, lone, private) = (0x140, 0x141, 0x142, 0x143);
+    let mut bytes = CLIP.to_vec();
+    for packet in bytes.chunks_mut(PACKET).filter(|p| pid(p) == MAP) {
+        let mut body = vec![0xE0 | (clock >> 8) as u8, clock as u8, 0xF0, 0];
+        for (kind, of) in [(2, VIDEO), (3, SOUND), (0x80, data), (6, private)] {
+            body.extend([kind, 0xE0 | (of >> 8) as u8, of as u8, 0xF0, 0]);
+        }
+        edit(packet, 0, 1, &body);
+    }
+    let filler = CLIP.chunks(PACKET).next().expect("packets");
+    let more = [1, 2, 0x10, 0x11, 0x12, 0x14, 0x1FFF, clock, data, lone, private];
+    for of in more {
+        let mut packet = filler.to_vec();
+        set_pid(&mut packet, of);
+        packet[1] &= 0x1F;
+        // An adaptation field of nothing but stuffing.
+        packet[3..6].copy_from_slice(&[0x20, 183, 0]);
+        packet[6..].fill(0xFF);
+        bytes.extend(packet);
+    }
+    let report = inspect(&bytes);
+    let labels: Vec<(u16, &str)> = report.pids.iter().map(|p| (p.pid, p.label.as_str())).collect();
+    let expected = [
+        (0, "PAT"),
+        (1, "CAT"),
+        (2, "TSDT"),
+        (0x10, "NIT"),
+        (0x11, "SDT"),
+        (0x12, "EIT"),
+        (0x14, "TDT"),
+        (VIDEO, "video"),
+        (SOUND, "audio"),
+        (clock, "clock"),
+        (data, "data"),
+        (lone, "unreferenced"),
+        (private, "data"),
+        (MAP, "PMT 1"),
+        (0x1FFF, "null"),
+    ];
+    assert_eq!(labels, expected);
+    let plain = inspect(CLIP);
+    let video = plain.pids.iter().find(|p| p.pid == VIDEO).expect("it has pictures");
+    assert_eq!((video.label.as_str(), video.scrambled), ("video and clock", 0));
+    let packets = CLIP.chunks(PACKET).filter(|p| pid(p) == VIDEO).count();
+    assert_eq!(video.packets, packets as u64);
 }

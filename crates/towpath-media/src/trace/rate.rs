@@ -198,4 +198,19 @@ mod tests {
             assert!(FrameRate::new(num, den).is_err(), "{num}/{den}");
         }
     }
+
+    #[test]
+    fn rates_are_told_in_bits_of_seconds() {
+        let of = |bytes, ticks| ExactRate::new(bytes, ticks).expect("a rate");
+        // Three bytes in seven ticks of a clock of 70 Hz: 240 bit/s.
+        let rate = of(3, 7);
+        assert_eq!((rate.ceil(70).as_bps(), rate.bps(70)), (240, 240.0));
+        assert_eq!((rate.ceil(71).as_bps(), rate.ceil(1).as_bps()), (244, 4), "rounded up");
+        assert_eq!((rate.ratio(of(1, 14)), rate.ratio(rate)), (6.0, 1.0));
+        assert!(of(1, 2).ratio(ExactRate::ZERO).is_infinite());
+        assert_eq!(of(1 << 62, 1).ceil(1 << 40).as_bps(), u64::MAX);
+        assert_eq!(rate.scaled(14, 9), Some(of(2, 3)));
+        assert_eq!((rate.scaled(1, 0), ExactRate::new(1 << 63, 1)), (None, None));
+        assert!(ExactRate::new(1 << 62, 1).is_some());
+    }
 }

@@ -11,6 +11,8 @@ mod pack;
 mod system;
 mod tables;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub(crate) use buffers::*;

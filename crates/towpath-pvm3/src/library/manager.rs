@@ -402,3 +402,7 @@ fn statuses(answer: &mut Message, expected: usize) -> Result<Vec<i32>, Code> {
     }
     (0..count).map(|_| answer.unpack_int()).collect()
 }
+
+#[cfg(test)]
+#[path = "manager_tests.rs"]
+mod tests;

@@ -394,4 +394,79 @@ mod tests {
         assert_eq!(size_of(8), Ok(8));
         assert_eq!(size_of(9), Err(Code::BadParam));
     }
+
+    #[test]
+    fn values_of_every_type_are_combined() {
+        use Function::{Max, Min, Product, Sum};
+        macro_rules! combined {
+            ($kind:literal, $type:ty, $a:expr, $b:expr, $($function:ident $result:expr),*) => {
+                $(
+                    let got = reduced($function, $kind, [&$a, &$b], <$type>::to_ne_bytes);
+                    assert_eq!(got, bytes_of(&$result, <$type>::to_ne_bytes), "{:?}", $function);
+                )*
+            };
+        }
+        combined!(
+            2, i16, [7, -3], [-2, 4],
+            Max [7, 4], Min [-2, -3], Sum [5, 1], Product [-14, -12]
+        );
+        combined!(
+            8, i64, [1 << 40, -3], [5, 4],
+            Max [1 << 40, 4], Min [5, -3], Sum [(1 << 40) + 5, 1], Product [5 << 40, -12]
+        );
+        combined!(
+            4, f32, [1.5, -3.0], [2.0, -4.0],
+            Max [2.0, -3.0], Min [1.5, -4.0], Sum [3.5, -7.0], Product [3.0, 12.0]
+        );
+        combined!(
+            6, f64, [1.5, -3.0], [2.0, -4.0],
+            Max [2.0, -3.0], Min [1.5, -4.0], Sum [3.5, -7.0], Product [3.0, 12.0]
+        );
+        // (2 + 3i)(5 + 7i) = 10 - 21 + (14 + 15)i; the second is (5 + 1i)(1 + 2i).
+        combined!(
+            5, f32, [2.0, 3.0, 5.0, 1.0], [5.0, 7.0, 1.0, 2.0],
+            Max [5.0, 7.0, 5.0, 1.0], Min [2.0, 3.0, 1.0, 2.0],
+            Sum [7.0, 10.0, 6.0, 3.0], Product [-11.0, 29.0, 3.0, 11.0]
+        );
+        // Of two as long the caller's stays; length counts both parts.
+        combined!(
+            7, f64, [3.0, 4.0, 0.0, 5.0, 1.0, 4.0], [5.0, 0.0, 3.0, 3.0, 3.0, 3.0],
+            Max [3.0, 4.0, 0.0, 5.0, 3.0, 3.0], Min [3.0, 4.0, 3.0, 3.0, 1.0, 4.0]
+        );
+        let mut bytes = [3, 9];
+        built_in(Min, 1, &mut bytes, &[7, 2]).unwrap();
+        assert_eq!(bytes, [3, 2]);
+        for (kind, size) in [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (6, 8), (7, 16), (8, 8)] {
+            assert_eq!(size_of(kind), Ok(size));
+        }
+    }
+
+    #[test]
+    fn an_operator_tells_its_failure_by_a_code() {
+        unsafe extern "C" fn fails(
+            _: *mut i32,
+            _: *mut u8,
+            _: *mut u8,
+            count: *mut i32,
+            code: *mut i32,
+        ) {
+            // SAFETY: places of the caller.
+            unsafe { *code = *count };
+        }
+        unsafe extern "C" fn refuses(
+            _: *mut i32,
+            _: *mut u8,
+            _: *mut u8,
+            _: *mut i32,
+            code: *mut i32,
+        ) {
+            // SAFETY: a place of the caller.
+            unsafe { *code -= 6 };
+        }
+        let of =
+            |len: usize, element| apply(fails, 3, &mut vec![0; len], &mut vec![0; len], element);
+        assert_eq!(of(8, Element::Int), Ok(()), "a count is no code");
+        let refused = apply(refuses, 3, &mut [0; 4], &mut [0; 4], Element::Int);
+        assert_eq!(refused, Err(Code::NoHost));
+    }
 }

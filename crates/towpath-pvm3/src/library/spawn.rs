@@ -218,4 +218,25 @@ mod tests {
         assert_eq!(place_of(HOST | COMPLEMENT, b"a"), Ok(Place::NotNamed("a".into())));
         assert_eq!(place_of(ARCH, b"LINUX64"), Ok(Place::Arch("LINUX64".into())));
     }
+
+    #[test]
+    fn a_program_under_a_debugger_is_the_debuggers_argument() {
+        let of = |flags| {
+            let mut request = SpawnRequest {
+                program: b"p".to_vec(),
+                args: vec![b"a".to_vec()],
+                flags,
+                env: Vec::new(),
+                place: Place::Any,
+                count: 1,
+                context: 0,
+                orphan: false,
+            };
+            under_debugger(flags, &mut request);
+            (request.program, request.args)
+        };
+        assert_eq!(of(HOST | ORPHAN), (b"p".to_vec(), vec![b"a".to_vec()]));
+        let (program, args) = of(DEBUG | HOST);
+        assert_eq!((program, args), (debugger(), vec![b"p".to_vec(), b"a".to_vec()]));
+    }
 }

@@ -178,6 +178,12 @@ impl System {
         }
     }
 
+    /// Nothing is asked, told to be started or watched.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.asked.is_empty() && self.starts.is_empty() && self.watches.is_empty()
+    }
+
     fn take_question(&mut self, fits: impl Fn(&Question) -> bool) -> Option<Question> {
         let at = self.questions.iter().position(fits)?;
         self.questions.remove(at)
@@ -596,6 +602,10 @@ impl Session {
         question.map_or(Ok(0), |question| self.answer(vm, question))
     }
 }
+
+#[cfg(test)]
+#[path = "system_tests.rs"]
+mod answers;
 
 #[cfg(test)]
 mod tests {

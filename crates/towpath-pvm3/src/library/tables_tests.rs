@@ -1,8 +1,9 @@
 //! What the library tells of itself: handlers, masks, groups by host, numbers of types and traces.
 
-use super::{Function, Library, MASK, Wait, built_in, size_of};
+use super::{Function, Library, MASK, Wait, built_in, flags_of, size_of};
 use crate::code::Code;
 use crate::message::{Element, Encoding, Message};
+use crate::strided::Strided;
 use crate::tid;
 use crate::trace_names::{DATUM, EVENT, datum, event, event_name, event_of};
 use crate::vm::fake::World;
@@ -194,5 +195,95 @@ fn events_and_data_have_the_numbers_of_their_names() {
             let first = DATUM.iter().position(|(other, _)| other.to_str() == Ok(name));
             assert_eq!(Some(datum(name) as usize), first, "{number}");
         }
+    }
+}
+
+#[test]
+fn hosts_are_named_in_reasonable_numbers_and_clocks_are_compared() {
+    let world = World::default();
+    let library = world.library();
+    let names = |count: usize| vec!["x".to_owned(); count];
+    assert_eq!(library.add_hosts(&names(4096)), Err(Code::BadParam));
+    assert_eq!(library.add_hosts(&names(4095)).map(|codes| codes.len()), Ok(4095));
+    assert_eq!(library.delete_hosts(&names(4096)), Err(Code::BadParam));
+    assert_eq!(library.delete_hosts(&names(4095)), Ok(vec![Code::NoHost.number(); 4095]));
+    assert_eq!(library.delete_hosts(&[]), Err(Code::BadParam));
+    assert_eq!(library.add_hosts(&["two".into(), "x".into()]), Ok(vec![2 << 18, -29]));
+    let now = || {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        i64::try_from(since.as_micros()).unwrap()
+    };
+    let before = now();
+    let (there, ahead) = library.host_clock(2 << 18 | 5).unwrap();
+    assert_eq!(there, 1_000_000);
+    assert!((before - 1_000_000..=now() - 1_000_000).contains(&ahead));
+    for numbers in [1, 10] {
+        assert_eq!(library.tickle(numbers), Ok(0));
+    }
+    assert_eq!(library.tickle(11), Err(Code::BadParam));
+    assert_eq!((library.host_status("two"), library.host_status(".")), (Ok(0), Ok(0)));
+    assert_eq!(library.arch_code("LINUX64"), Ok(crate::message::DSIG));
+    assert_eq!((library.free_context(0x7_fff6), library.halt()), (Err(Code::NotFound), Ok(0)));
+}
+
+#[test]
+fn an_old_entry_is_looked_up_at_its_place_or_anywhere() {
+    let world = World::default();
+    let library = world.library();
+    assert_eq!(library.insert("old", 3, 7), Ok(3));
+    assert_eq!(library.look_up("old", 0), Err(Code::NotFound));
+    assert_eq!(
+        (library.look_up("old", 3), library.look_up("old", -1)),
+        (Ok((3, Some(7))), Ok((3, Some(7))))
+    );
+    for index in [-2, i32::MIN] {
+        assert_eq!(library.look_up("old", index), Err(Code::BadParam));
+        assert_eq!(library.insert("old", index, 1), Err(Code::BadParam));
+    }
+    for (name, failed) in [("", Code::BadParam), ("q", Code::NotFound)] {
+        assert_eq!(library.look_up(name, -1), Err(failed));
+    }
+    assert_eq!(library.insert("", 0, 1), Err(Code::BadParam));
+    assert_eq!(library.delete_info("old", -1), Err(Code::BadParam));
+    assert_eq!(library.delete_info("old", 0), Err(Code::NotFound));
+}
+
+#[test]
+fn a_reset_deletes_what_outlived_its_owner() {
+    let world = World::default();
+    let (library, gone) = (world.library(), world.library());
+    let me = library.my_tid().unwrap();
+    for owner in [&library, &gone] {
+        owner.init_send(0).unwrap();
+        owner.pack(Element::Byte, Strided::bytes(&[1])).unwrap();
+    }
+    let put = |owner: &Library, name: &str, flags| owner.put_info(name, owner.send_buffer(), flags);
+    // Persistent, several in a mailbox, and anybody may delete them.
+    for name in ["a", "b"] {
+        assert_eq!(
+            (put(&gone, name, 7), put(&gone, name, 7), put(&library, name, 7)),
+            (Ok(0), Ok(1), Ok(2))
+        );
+    }
+    gone.exit().unwrap();
+    let left = || -> Vec<(String, Vec<i32>)> {
+        let boxes = library.mailboxes("").unwrap();
+        boxes.into_iter().map(|(name, all)| (name, all.iter().map(|one| one.0).collect())).collect()
+    };
+    let expect =
+        |a: &[i32], b: &[i32]| vec![("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())];
+    assert_eq!(left(), expect(&[0, 1, 2], &[0, 1, 2]));
+    library.reset(me, false, "a", 1).unwrap();
+    assert_eq!(left(), expect(&[0, 2], &[0, 1, 2]));
+    library.reset(me, false, "", 0).unwrap();
+    assert_eq!(left(), expect(&[2], &[1, 2]));
+    library.reset(me, false, "b", -1).unwrap();
+    assert_eq!(left(), expect(&[2], &[2]), "what has an owner stays");
+    assert_eq!(world.signals(), []);
+    for (flags, rules) in [(0, 0), (1, 1), (2, 2), (4, 4), (7, 7), (5, 5)] {
+        library.delete_info("r", 0).unwrap_or_default();
+        put(&library, "r", flags).unwrap();
+        let boxes = library.mailboxes("r").unwrap();
+        assert_eq!(flags_of(boxes[0].1[0].2), rules);
     }
 }

@@ -879,3 +879,168 @@ fn a_reset_spares_those_who_ask_for_it() {
     }
     world.finish();
 }
+
+#[test]
+fn some_roles_are_for_one_and_some_for_one_of_each_host() {
+    use super::{HOSTER, TASKER};
+    let world = World::default();
+    world.program("there", |library, args| {
+        let parent = library.parent().unwrap();
+        let hoster = library.toggle_role(HOSTER, &[], true);
+        let tasker = library.toggle_role(TASKER, &[], true);
+        assert_eq!((hoster, tasker), (Err(Code::HostrNMstr), Ok(0)));
+        assert_eq!(args.len(), 0);
+        send(library, parent, 1, 0);
+        receive(library, parent, 2);
+    });
+    let (library, other) = (world.library(), world.library());
+    let toggle = |library: &Library, role| library.toggle_role(role, &[], true);
+    assert_eq!((toggle(&library, HOSTER), toggle(&library, TASKER)), (Ok(0), Ok(0)));
+    let there = library.spawn(b"there", &[], 1, b"two", 1).unwrap()[0];
+    receive(&library, there, 1);
+    for role in [HOSTER, TASKER] {
+        assert_eq!(toggle(&other, role), Err(Code::Already), "{role}");
+    }
+    assert_eq!(library.mailboxes(HOSTER).unwrap()[0].1.len(), 1, "who was refused left nothing");
+    assert_eq!((toggle(&library, HOSTER), toggle(&other, HOSTER)), (Ok(0), Ok(0)));
+    send(&library, there, 2, 0);
+    world.finish();
+}
+
+#[test]
+fn routes_close_at_once_and_hosts_are_awaited_no_more() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    library.set_context(4);
+    assert_eq!(library.notify(5, 8, 2, &[me, 0x8_0001]), Ok(0));
+    assert_eq!(library.notify(4, 8, 2, &[me]), Ok(0), "nothing comes of routes that open");
+    for about in [me, 0x8_0001] {
+        assert_eq!(receive(&library, me, 8), (8, about));
+    }
+    assert_eq!(library.receive(-1, -1, Wait::No), Ok(0));
+    assert_eq!(library.notify(5, 8, 1, &[0x4_0000]), Err(Code::BadParam));
+    assert_eq!(library.notify(5, 8, 0, &[]), Err(Code::BadParam));
+    assert_eq!(library.notify(2, 8, 0, &[]), Err(Code::BadParam));
+    // A host that is lost is told by the number that was given.
+    library.notify(2, 8, 1, &[0x8_0000]).unwrap();
+    world.lose_host(0x8_0000);
+    assert_eq!(receive(&library, tid::DAEMON, 8), (8, 0x8_0000));
+    // Hosts that join are told until that is taken back, by whatever count.
+    library.notify(3, 6, -1, &[]).unwrap();
+    world.add_host(3 << 18);
+    assert_eq!(receive(&library, -1, 6), (6, 1));
+    library.notify(3 | 256, 6, 1, &[]).unwrap();
+    world.add_host(4 << 18);
+    assert_eq!(library.receive(-1, 6, Wait::No), Ok(0));
+    // One of two equal requests is cancelled at a time.
+    library.notify(1, 5, 2, &[me, me]).unwrap();
+    library.notify(1 | 256, 5, 1, &[me]).unwrap();
+    assert_eq!(receive(&library, -1, 5), (5, me));
+    assert_eq!(library.receive(-1, 5, Wait::No), Ok(0));
+    library.notify(1 | 256, 5, 1, &[me]).unwrap();
+    assert_eq!(receive(&library, -1, 5), (5, me));
+    library.notify(1 | 256, 5, 1, &[me]).unwrap();
+    assert_eq!(library.receive(-1, 5, Wait::No), Ok(0), "there is none left");
+}
+
+#[test]
+fn notices_that_make_no_sense_are_not_passed_to_a_manager() {
+    let world = World::default();
+    let (manager, library) = (world.library(), world.library());
+    manager.become_manager().unwrap();
+    let me = library.my_tid().unwrap();
+    for (what, tag, count, about) in
+        [(1, 5, 0, me), (2, 5, 0, me), (1, 5, 1, 0x4_0000), (1, -5, 1, me), (7, 5, 1, me)]
+    {
+        assert_eq!(library.notify(what, tag, count, &[about]), Err(Code::BadParam), "{what} {tag}");
+    }
+    assert_eq!(library.notify(5, 5, 1, &[me]), Ok(0));
+    manager.take_all_in().unwrap();
+    assert_eq!(manager.receive(-1, -1, Wait::No), Ok(0), "it heard nothing");
+}
+
+#[test]
+fn tasks_that_are_spared_are_told_once_each() {
+    let world = World::default();
+    let (one, two) = (world.library(), world.library());
+    assert_eq!(one.set_option(25, 1), Err(Code::BadParam), "no task yet");
+    let tids = [one.my_tid().unwrap(), two.my_tid().unwrap()];
+    for library in [&one, &two] {
+        assert_eq!((library.set_option(25, 1), library.set_option(25, 5)), (Ok(0), Ok(1)));
+    }
+    assert_eq!(one.no_resets(), Ok(tids.to_vec()));
+    assert_eq!((one.set_option(25, 0), one.set_option(25, 0)), (Ok(5), Ok(0)));
+    assert_eq!(two.no_resets(), Ok(vec![tids[1]]));
+}
+
+#[test]
+fn a_handler_stays_when_another_is_deleted() {
+    let world = World::default();
+    let library = shared(&world);
+    let me = library.my_tid().unwrap();
+    let first = library.add_handler(-1, 77, -1, handler).unwrap();
+    let second = library.add_handler(-1, 78, -1, handler).unwrap();
+    library.delete_handler(second).unwrap();
+    send(library, me, 77, 5);
+    library.handle();
+    let count = || CALLED.with_borrow(|called| called.1.len());
+    assert_eq!(count(), 1);
+    library.delete_handler(first).unwrap();
+    send(library, me, 77, 6);
+    library.handle();
+    assert_eq!((count(), receive(library, me, 77)), (1, (77, 6)));
+}
+
+#[test]
+fn reserved_numbers_are_for_those_who_ask_for_them() {
+    let world = World::default();
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    assert_eq!(library.send_array(me, -1, &[1]), Err(Code::BadParam));
+    assert_eq!(library.send_array(0x4_0000, 1, &[1]), Err(Code::BadParam));
+    assert_eq!(library.send_array(me, 0, &[1]), Ok(0));
+    library.set_option(11, 1).unwrap();
+    assert_eq!(library.send_array(me, -9, &[2]), Ok(0));
+    let mut byte = [0];
+    assert_eq!(
+        library.receive_array(me, -9, &mut byte).map(|got| (got, byte)),
+        Ok(((me, -9, 1), [2]))
+    );
+    assert_eq!(
+        library.receive_array(me, 0, &mut byte).map(|got| (got, byte)),
+        Ok(((me, 0, 1), [1]))
+    );
+}
+
+#[test]
+fn output_comes_as_messages_where_the_program_wants_them() {
+    let world = World::default();
+    world.program("prints", |library, _| {
+        receive(library, library.parent().unwrap(), 1);
+    });
+    let library = world.library();
+    let me = library.my_tid().unwrap();
+    library.set_option(4, me).unwrap();
+    library.set_option(5, 9).unwrap();
+    library.set_option(21, 3).unwrap();
+    let child = library.spawn(b"prints", &[], 0, b"", 1).unwrap()[0];
+    world.print(child, "text");
+    send(&library, child, 1, 0);
+    world.finish();
+    library.set_context(3);
+    let next = |ints: &[i32], text: &str| {
+        assert_eq!(receive(&library, tid::DAEMON, 9), (9, ints[0]));
+        for int in &ints[1..] {
+            assert_eq!(unpack(&library), Ok(*int));
+        }
+        let mut bytes = vec![0; text.len()];
+        library.unpack(Element::Byte, Strided::bytes_mut(&mut bytes)).unwrap();
+        assert_eq!(bytes, text.as_bytes());
+        assert_eq!(unpack(&library), Err(Code::NoData));
+    };
+    next(&[child, -2, me], "");
+    next(&[child, -1, me], "");
+    next(&[child, 4], "text");
+    next(&[child, 0], "");
+}

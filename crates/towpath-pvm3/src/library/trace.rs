@@ -79,7 +79,8 @@ pub(crate) struct Inside(());
 impl Inside {
     /// `None`: the thread is inside of another call, which is the one to be told of.
     pub(crate) fn enter() -> Option<Self> {
-        (!INSIDE.replace(true)).then_some(Self(()))
+        // Made only where it is given: its end is the end of the call.
+        (!INSIDE.replace(true)).then(|| Self(()))
     }
 }
 
@@ -551,5 +552,100 @@ mod tests {
             Ok(())
         })
         .unwrap();
+    }
+
+    #[test]
+    fn a_tracers_registration_is_what_its_tasks_begin_with() {
+        let world = World::default();
+        let tracer = world.library();
+        let mut mask = [b'@'; MASK - 1];
+        mask[3] = b'F';
+        let ints = registration([11, 12, 13, 14], &mask, 15, 16);
+        assert_eq!(ints.len(), 4 + 1 + MASK / 4 + 2);
+        assert_eq!((ints[4], &ints[ints.len() - 2..]), (MASK as i32, &[15, 16][..]));
+        tracer.toggle_role(TRACER, &ints, false).unwrap();
+        let id = tracer.my_tid().unwrap();
+        let task = world.library();
+        task.my_tid().unwrap();
+        let Trace { trace_tid, trace_context, trace_tag, buffer, options, .. } = task.options().own;
+        assert_eq!((trace_tid, trace_context, trace_tag, buffer, options), (id, 11, 12, 15, 16));
+        assert_eq!(task.options().own.mask_text(), mask);
+        // Its output goes where it went.
+        let child = task.options().child;
+        let Trace { output_tid, output_context, output_tag, .. } = child;
+        assert_eq!((output_tid, output_context, output_tag), (0, 0, 0));
+        let Trace { trace_tid, trace_context, trace_tag, buffer, options, .. } = child;
+        assert_eq!((trace_tid, trace_context, trace_tag, buffer, options), (id, 11, 12, 15, 16));
+        let found = task.enrolled(|_, vm| Ok(registered(vm).unwrap())).unwrap();
+        assert_eq!((found.output_context, found.output_tag), (13, 14));
+        // What a task says of its children goes before what is registered.
+        let me = task.my_tid().unwrap();
+        task.set_option(6, me).unwrap();
+        task.set_option(7, 99).unwrap();
+        let variables = task.enrolled(|session, vm| Ok(session.tracer_of_children(vm))).unwrap();
+        assert_eq!(variables[0].1, format!("{me}:11:99").into_bytes());
+        // Whose mask has another length is no tracer.
+        let other = World::default();
+        let tracer = other.library();
+        let mut short = ints;
+        short[4] -= 1;
+        tracer.toggle_role(TRACER, &short, false).unwrap();
+        let task = other.library();
+        task.my_tid().unwrap();
+        assert_eq!(task.traced(), Traced::No);
+    }
+
+    #[test]
+    fn a_task_begins_as_its_daemon_would_tell_and_ends_with_its_times() {
+        let (tracer, task) = traced_task(0, 1);
+        let before = now().as_secs() as i32;
+        // Time of this process.
+        let mut spent = 0_u64;
+        while usage().0 < Duration::from_millis(20) {
+            spent = spent.wrapping_add(1);
+            std::hint::black_box(spent);
+        }
+        task.exit().unwrap();
+        let told = messages(&tracer);
+        let [new, end] = told.as_slice() else { panic!("{told:?}") };
+        // Each number behind its kind, time first.
+        assert!((before - 60..=now().as_secs() as i32).contains(&new[7]), "{new:?}");
+        assert!((0..1_000_000).contains(&new[10]));
+        let number = |told: &[i32], kind: i32| {
+            told.iter().position(|int| *int == kind).map(|at| told[at + 2])
+        };
+        let (parent, flags) = (const { datum("PT") }, const { datum("TF") });
+        let pairs = [parent, flags].map(|kind| new.contains(&kind));
+        assert_eq!(pairs, [true; 2]);
+        assert!(new.contains(&-1), "it came by itself: {new:?}");
+        let kinds = [const { datum("TUS") }, const { datum("TUU") }];
+        assert!(kinds.iter().all(|kind| number(end, *kind).is_some()), "{end:?}");
+        let (user, system) = usage();
+        assert!(user >= Duration::from_millis(20) && system < Duration::from_hours(1));
+    }
+
+    #[test]
+    fn one_call_at_a_time_of_a_thread_is_told_of() {
+        let inside = Inside::enter().unwrap();
+        assert!(Inside::enter().is_none(), "a call of a call");
+        assert!(outside(|| Inside::enter().is_some()), "but what is called back counts");
+        assert!(Inside::enter().is_none());
+        drop(inside);
+        assert!(Inside::enter().is_some());
+        for (number, traced) in [(0, Traced::No), (1, Traced::Yes), (2, Traced::NotKnown)] {
+            assert_eq!((Traced::of(number), traced as u8), (traced, number));
+        }
+    }
+
+    #[test]
+    fn who_is_traced_is_known_by_the_tracers_number() {
+        let world = World::default();
+        let task = world.library();
+        let me = task.my_tid().unwrap();
+        for (tracer, traced) in [(0, false), (-1, false), (1, true), (me, false), (me + 1, true)] {
+            task.set_option(14, tracer).unwrap();
+            assert_eq!(task.traced() == Traced::Yes, traced, "{tracer}");
+            assert_eq!(task.with(|session| session.is_traced()), traced, "{tracer}");
+        }
     }
 }

@@ -186,3 +186,57 @@ fn sleep(descriptors: [i32; 2], until: Option<Instant>) {
     // SAFETY: entries that are ours. What it gives does not matter: the caller looks.
     unsafe { libc::poll(what.as_mut_ptr(), 2, until.map_or(-1, millis)) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rings(bell: i32) -> bool {
+        let mut what = [libc::pollfd { fd: bell, events: libc::POLLIN, revents: 0 }];
+        // SAFETY: an entry of ours.
+        unsafe { libc::poll(what.as_mut_ptr(), 1, 0) == 1 }
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_by_what_he_has_not_seen() {
+        let mut sleepers = Sleepers::new();
+        assert!(!sleepers.any());
+        let (first, bell) = sleepers.lie_down(5).unwrap();
+        let (second, other) = sleepers.lie_down(6).unwrap();
+        assert!(first != second && bell != other && sleepers.any());
+        sleepers.wake(Some(5));
+        assert_eq!((rings(bell), rings(other)), (false, true));
+        sleepers.wake(Some(6));
+        assert_eq!((rings(bell), sleepers.any()), (true, false), "all are woken");
+        sleepers.get_up(first);
+        sleepers.get_up(second);
+        assert_eq!((rings(bell), rings(other)), (false, false), "what rang is read");
+        // Places are used again, with bells that are silent.
+        assert_eq!(sleepers.lie_down(7).unwrap(), (first, bell));
+        sleepers.get_up(first);
+        assert!(!sleepers.any());
+        assert_eq!(sleepers.lie_down(7).unwrap(), (first, bell));
+        assert_eq!(sleepers.lie_down(7).unwrap(), (second, other));
+        sleepers.wake(None);
+        assert!(rings(bell) && rings(other) && !sleepers.any());
+        sleepers.get_up(9);
+    }
+
+    #[test]
+    fn a_sleep_ends_with_its_time_or_with_a_bell() {
+        let mut sleepers = Sleepers::new();
+        let (_, bell) = sleepers.lie_down(0).unwrap();
+        let began = Instant::now();
+        sleep([bell, bell], Some(began + Duration::from_millis(20)));
+        assert!(began.elapsed() >= Duration::from_millis(20));
+        std::thread::scope(|scope| {
+            let asleep = scope.spawn(|| sleep([bell, bell], None));
+            for _ in 0..1000 {
+                assert!(!asleep.is_finished(), "without an end it goes on");
+                std::thread::yield_now();
+            }
+            sleepers.wake(None);
+            asleep.join().unwrap();
+        });
+    }
+}

@@ -238,3 +238,117 @@ impl Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Element;
+    use crate::strided::Strided;
+
+    fn packed(encoding: Encoding, bytes: &[u8]) -> Message {
+        let mut message = Message::new(encoding, vec![7; 3]);
+        message.begin_packing();
+        message.pack(Element::Byte, Strided::bytes(bytes)).unwrap();
+        message
+    }
+
+    #[test]
+    fn long_messages_are_built_where_others_can_read_them() {
+        let mut message = packed(Encoding::Raw, &[1; 100]);
+        assert_eq!((message.wants_loan(10), message.wants_loan(4096)), (None, Some(8192)));
+        message.move_to(Loan::own(8192));
+        assert_eq!((message.bytes(), message.wants_loan(4096)), (&[1; 100][..], None));
+        assert_eq!(message.wants_loan(8093), Some(16_384), "a loan that is too short");
+        message.pack(Element::Byte, Strided::bytes(&[2; 4])).unwrap();
+        let sealed = message.seal().expect("it is in a loan").to_vec();
+        assert_eq!(sealed, [&[1; 100][..], &[2; 4]].concat());
+        message.keep();
+        assert!(message.seal().is_none(), "it is in memory of this process");
+        assert_eq!(message.bytes(), sealed);
+        assert_eq!(message.into_storage(), Some(sealed));
+        // What came from elsewhere or is lent needs none.
+        let came = Message::received(
+            Encoding::Raw.format(),
+            Received::Shared([1].into()),
+            Info::default(),
+        );
+        assert_eq!((came.wants_loan(9999), came.into_storage()), (None, None));
+    }
+
+    #[test]
+    fn lent_memory_is_read_when_it_is_sent() {
+        let (mut first, second) = (*b"abc", *b"defg");
+        let mut message = Message::new(Encoding::InPlace, Vec::new());
+        assert!(!message.has_empty_fragment());
+        message.begin_packing();
+        assert!(!message.has_empty_fragment(), "nothing is lent, which shows as nothing");
+        message.pack(Element::Byte, Strided::bytes(&first)).unwrap();
+        message.pack(Element::Byte, Strided::bytes(&[])).unwrap();
+        let mut other = Message::new(Encoding::InPlace, Vec::new());
+        other.pack(Element::Byte, Strided::bytes(&second)).unwrap();
+        message.pack_body(&other).unwrap();
+        first[0] = b'A';
+        std::hint::black_box(&first);
+        let parts =
+            message.with_parts(|parts| parts.iter().map(|one| one.len()).collect::<Vec<_>>());
+        assert_eq!((parts, message.len(), message.bytes()), (vec![3, 4], 7, &b""[..]));
+        assert_eq!(message.pack_text(b"x"), Err(Code::NotImpl));
+        assert_eq!(message.pack_int(1), Err(Code::NotImpl));
+    }
+
+    #[test]
+    fn only_what_was_a_buffer_and_is_empty_has_an_empty_fragment() {
+        let mut message = Message::new(Encoding::DEFAULT, Vec::new());
+        assert!(!message.has_empty_fragment(), "nobody used it");
+        message.begin_packing();
+        assert!(message.has_empty_fragment());
+        message.pack_int(5).unwrap();
+        assert!(!message.has_empty_fragment());
+        let mut outer = Message::new(Encoding::DEFAULT, Vec::new());
+        outer.begin_packing();
+        outer.pack_message(&Message::new(Encoding::DEFAULT, Vec::new())).unwrap();
+        assert_eq!(outer.len(), 32, "no length of a body");
+        let mut empty = Message::new(Encoding::DEFAULT, Vec::new());
+        empty.begin_packing();
+        outer.pack_message(&empty).unwrap();
+        assert_eq!(outer.len(), 32 + 36);
+    }
+
+    #[test]
+    fn a_number_packed_into_what_was_read_begins_anew() {
+        let read = |encoding: Encoding| {
+            let mut message = packed(encoding, &[1, 2, 3, 4]);
+            message.begin_unpacking();
+            assert!(message.unpack_text_len().is_ok());
+            message.begin_packing();
+            message
+        };
+        let mut message = read(Encoding::DEFAULT);
+        message.pack_int(9).unwrap();
+        message.pack_int(8).unwrap();
+        let ints = [9_i32, 8].map(i32::to_ne_bytes).concat();
+        assert_eq!(message.bytes(), ints);
+        // Bytes go behind what there is, and so do numbers as they are in memory.
+        let mut message = read(Encoding::DEFAULT);
+        message.pack(Element::Byte, Strided::bytes(&[5])).unwrap();
+        assert_eq!(message.bytes(), [1, 2, 3, 4, 5, 0, 0, 0]);
+        let mut message = read(Encoding::Raw);
+        message.pack_int(9).unwrap();
+        assert_eq!(message.len(), 8);
+        // One that was empty has nothing to begin anew.
+        let mut message = Message::new(Encoding::DEFAULT, Vec::new());
+        message.begin_unpacking();
+        message.begin_packing();
+        message.pack(Element::Byte, Strided::bytes(&[1])).unwrap();
+        message.pack_int(2).unwrap();
+        assert_eq!(message.len(), 8);
+    }
+
+    #[test]
+    fn a_message_has_a_greatest_length() {
+        let message = packed(Encoding::Raw, &[1; 10]);
+        assert_eq!(message.check_room(LENGTH_MAX - 10), Ok(()));
+        assert_eq!(message.check_room(LENGTH_MAX - 9), Err(Code::NoMem));
+        assert_eq!(message.check_room(usize::MAX), Err(Code::NoMem));
+    }
+}

@@ -77,6 +77,11 @@ fn connect() -> Result<Box<dyn Vm>, Code> {
     })
 }
 
+/// The machine that a thread has entered; without one the process' own.
+pub(crate) fn connect_either() -> Result<Box<dyn Vm>, Code> {
+    if ENTRY.with_borrow(Option::is_some) { connect() } else { super::towpath::connect() }
+}
+
 impl World {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap()
@@ -89,8 +94,13 @@ impl World {
 
     /// A task of this thread, not enrolled yet.
     pub(crate) fn library(&self) -> Library {
-        ENTRY.set(Some((self.clone(), None)));
+        self.enter();
         Library::new(connect)
+    }
+
+    /// Whatever library this thread uses enters this machine.
+    pub(crate) fn enter(&self) {
+        ENTRY.set(Some((self.clone(), None)));
     }
 
     /// Signals sent so far: task, signal.
@@ -127,6 +137,18 @@ impl World {
             .map(|(watch, watcher, _)| (*watch, *watcher))
             .collect();
         for (watch, watcher) in watchers {
+            self.event(&mut state, watcher, Event::Watched { watch, tid: host, status: 0 });
+        }
+    }
+
+    /// A host is lost, for those who watch.
+    pub(crate) fn lose_host(&self, host: i32) {
+        let mut state = self.state();
+        let is_it = |what: &Watched| *what == Watched::Host(host);
+        let (told, rest) = state.watches.drain(..).partition(|(_, _, what)| is_it(what));
+        state.watches = rest;
+        let told: Vec<(u64, i32, Watched)> = told;
+        for (watch, watcher, _) in told {
             self.event(&mut state, watcher, Event::Watched { watch, tid: host, status: 0 });
         }
     }
@@ -388,7 +410,8 @@ impl Vm for Member {
     }
 
     fn add_hosts(&mut self, names: &[String]) -> Result<Vec<i32>, Code> {
-        Ok(names.iter().map(|_| Code::CantStart.number()).collect())
+        let come = |name: &String| HOSTS.iter().find(|(host, _)| host == name).map(|host| host.1);
+        Ok(names.iter().map(|name| come(name).unwrap_or(Code::CantStart.number())).collect())
     }
 
     fn delete_hosts(&mut self, hosts: &[i32]) -> Result<Vec<i32>, Code> {

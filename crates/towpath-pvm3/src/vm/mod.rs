@@ -4,8 +4,11 @@
 mod codes;
 mod contract;
 #[cfg(test)]
+mod daemon;
+#[cfg(test)]
 pub(crate) mod fake;
 mod names;
+mod places;
 #[cfg(test)]
 mod registry;
 mod shapes;
@@ -17,6 +20,9 @@ pub(crate) use contract::{
     Answer, Envelope, Event, HostRow, Identity, Incoming, MailRules, MailWanted, Mailbox, Members,
     Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
+#[cfg(test)]
+pub(crate) use fake::connect_either as connect;
 pub(crate) use start::start;
+#[cfg(not(test))]
 pub(crate) use towpath::connect;
 pub(crate) use towpath_task::aside;

@@ -16,7 +16,7 @@ use towpath_task::{
 use super::codes::{of_fault, of_receive, of_send};
 use super::contract::{
     Answer, Envelope, Event, HostRow, Identity, Incoming, Mail, MailRules, MailWanted, Mailbox,
-    Members, Nap, Place, Question, SpawnRequest, TaskRow, Vm, Watched,
+    Members, Nap, Question, SpawnRequest, TaskRow, Vm, Watched,
 };
 use super::shapes::{
     asked, code_of, context_from, context_of, envelope_of, get_of, low, rules_of, slot_of,
@@ -207,34 +207,6 @@ impl Member {
                 towpath::Event::End(_) => {}
             }
         }
-    }
-
-    fn place(&mut self, place: &Place) -> Result<Option<towpath::Place>, Code> {
-        let hosts = match place {
-            Place::Any | Place::Here | Place::On(_) => Vec::new(),
-            _ => asked(self.task.hosts())?,
-        };
-        let up = || hosts.iter().filter(|host| host.state == HostState::Up);
-        Ok(match place {
-            Place::Any => Some(towpath::Place::Any),
-            Place::Here => Some(towpath::Place::Host(self.task.host())),
-            Place::On(tid) => self.host(*tid)?.map(towpath::Place::Host),
-            Place::Named(name) => {
-                up().find(|host| host.name == *name).map(|host| towpath::Place::Host(host.id))
-            }
-            Place::Arch(arch) => {
-                let arch = names::from_pvm(arch);
-                up().find(|host| host.arch == arch).map(|_| towpath::Place::Arch(arch.to_owned()))
-            }
-            Place::NotNamed(name) => match up().find(|host| host.name == *name) {
-                Some(host) => Some(towpath::Place::Not(host.id)),
-                None => Some(towpath::Place::Any),
-            },
-            Place::NotArch(arch) => {
-                let arch = names::from_pvm(arch);
-                up().find(|host| host.arch != arch).map(|host| towpath::Place::Host(host.id))
-            }
-        })
     }
 
     pub(super) const fn layer(&mut self) -> &mut Task {
@@ -594,3 +566,7 @@ impl Vm for Member {
             .collect())
     }
 }
+
+#[cfg(test)]
+#[path = "towpath_tests.rs"]
+mod tests;

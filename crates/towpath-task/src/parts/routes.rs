@@ -190,3 +190,45 @@ impl Routes {
 
 /// Key of the set-up's descriptor among what is waited for; streams have their peer's number.
 pub(crate) const RENDEZVOUS: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_counted_and_looked_at_in_time() {
+        let peer = |n| towpath_wire::HostId::new(2, 1).unwrap().task(n).unwrap();
+        let mut routes = Routes::default();
+        assert!(routes.is_idle() && routes.deadline().is_none() && routes.left() == 0);
+        let header = |dst, offset| Header {
+            src: peer(9),
+            dst,
+            tag: 0,
+            context: 0,
+            seq: 0,
+            format: 0,
+            total: 10,
+            offset,
+        };
+        // Bytes from the fourth on are there; from the sixth on they are to be sent.
+        routes.keep(header(peer(1), 6), (*b"456789").into(), 4);
+        assert_eq!(routes.again[&peer(1)][0].left(), b"6789");
+        routes.keep(header(peer(1), 0), (*b"").into(), 0);
+        routes.keep(header(peer(2), 0), (*b"0123456789").into(), 0);
+        assert_eq!((routes.left(), routes.is_idle()), (4 + 1 + 1 + 10 + 1, false));
+        let news = || ToTask::Gone { peer: peer(1) };
+        let now = Instant::now();
+        routes.hold_back(peer(1), Duration::from_mins(1), news());
+        routes.hold_back(peer(2), Duration::from_secs(30), news());
+        let until = routes.deadline().expect("something is held back");
+        let soon = now + Duration::from_secs(30)..now + Duration::from_mins(1);
+        assert!(soon.contains(&until), "the first of them");
+        routes.dialled.extend([peer(1), peer(2)]);
+        routes.forget(peer(1));
+        assert_eq!(routes.dialled.iter().collect::<Vec<_>>(), [&peer(2)]);
+        assert_eq!((routes.may_bring(peer(1)), routes.is_open(peer(1))), (None, false));
+        let before = routes.now();
+        routes.pass(Duration::from_secs(5));
+        assert!(routes.now().since(before) >= Duration::from_secs(5));
+    }
+}

@@ -193,3 +193,41 @@ fn a_tile_that_reaches_beyond_its_array_is_a_fault_of_its_caller() {
     }
     assert_eq!(Tile::column(&array, 5, 4).len(), 2);
 }
+
+#[test]
+fn a_tile_is_its_rows_and_one_piece_where_it_lies_in_one() {
+    let data: Vec<u16> = (0..12).collect();
+    let tile = Tile::new(&data, 2, 3, 5);
+    assert_eq!((tile.len(), tile.is_empty(), tile.as_slice()), (6, false, None));
+    assert_eq!(tile.to_vec(), [0, 1, 2, 5, 6, 7]);
+    assert_eq!(tile.rows().collect::<Vec<_>>(), [&data[..3], &data[5..8]]);
+    let whole = Tile::new(&data, 3, 4, 4);
+    assert_eq!((whole.as_slice(), whole.to_vec()), (Some(&data[..]), data.clone()));
+    let row = Tile::new(&data, 1, 3, 9);
+    assert_eq!(row.as_slice(), Some(&data[..3]));
+    let none = Tile::new(&data, 0, 3, 9);
+    assert_eq!((none.as_slice(), none.is_empty()), (Some(&data[..0]), true));
+    let column = Tile::column(&data, 4, 1);
+    assert_eq!(column.to_vec(), [1, 5, 9]);
+    let mut data = data;
+    let mut tile = TileMut::new(&mut data, 2, 2, 4);
+    assert_eq!((tile.len(), tile.is_empty()), (4, false));
+    tile.rows().for_each(|row| row.fill(99));
+    assert_eq!(data, [99, 99, 2, 3, 99, 99, 6, 7, 8, 9, 10, 11]);
+}
+
+#[test]
+fn arrays_of_values_are_their_values() {
+    let mut values = [[1_u16, 0x0203], [4, 5]];
+    assert_eq!(<[u16; 2]>::SIZE, 4);
+    assert_eq!(<[u16; 2]>::bytes(&values).len(), 8);
+    let bytes = <[u16; 2]>::bytes_mut(&mut values).expect("they lie in one piece");
+    assert_eq!(bytes.len(), 8);
+    bytes[..2].copy_from_slice(&9_u16.to_ne_bytes());
+    assert_eq!(values, [[9, 0x0203], [4, 5]]);
+    <[u16; 2]>::turn(&mut values);
+    assert_eq!(values[0], [0x0900, 0x0302]);
+    let mut out = [[0_u16; 2]; 1];
+    <[u16; 2]>::read(&[1, 0, 2, 0], Order::Little, &mut out);
+    assert_eq!(out, [[1, 2]]);
+}

@@ -365,3 +365,39 @@ fn what_is_queued_for_a_task_that_ends_fails_and_another_tasks_handle_is_refused
     let drops = c.start_recv(ANY, Bytes::default()).unwrap();
     assert!(matches!(a.finish_recv(drops), Err(StartedError::Foreign)));
 }
+
+#[test]
+fn a_send_that_is_taken_back_never_comes_and_one_that_has_left_does() {
+    let (mut a, _a_side, mut b, _b_side) = with_ring();
+    let to = b.id();
+    let left = a.start_send_bytes(to, 1, b"first").unwrap();
+    assert!(!a.cancel_send(left).unwrap(), "it has left");
+    while a.try_send(to, 1, b"more").unwrap() {}
+    let queued = a.start_send_bytes(to, 7, b"taken back").unwrap();
+    let kept = a.start_send_bytes(to, 8, b"kept").unwrap();
+    assert!(a.cancel_send(queued).unwrap());
+    let mut tags = Vec::new();
+    while tags.last() != Some(&8) {
+        tags.extend(b.try_recv(&ANY).unwrap().map(|message| message.tag()));
+        a.poll().unwrap();
+    }
+    a.finish_send(kept).unwrap();
+    assert!(!tags.contains(&7) && tags[0] == 1, "{tags:?}");
+    // Nothing is queued any more: what follows goes out at once.
+    assert!(a.try_send(to, 9, b"x").unwrap());
+    assert_eq!(b.recv_timeout(&ANY, LONG).unwrap().map(|message| message.tag()), Some(9));
+}
+
+#[test]
+fn so_many_sends_may_be_started_and_not_more() {
+    let (mut a, _a_side, b, _b_side) = with_ring();
+    while a.try_send(b.id(), 1, &[]).unwrap() {}
+    let started: Vec<_> =
+        (0..super::SENDS_MAX).map(|_| a.start_send_bytes(b.id(), 1, &[]).unwrap()).collect();
+    let why = a.start_send_bytes(b.id(), 1, &[]).unwrap_err();
+    assert!(matches!(why, StartedError::Sends { limit: super::SENDS_MAX }), "{why:?}");
+    for pending in started {
+        assert!(a.cancel_send(pending).unwrap());
+    }
+    drop(a.start_send_bytes(b.id(), 1, &[]).unwrap());
+}

@@ -69,3 +69,38 @@ fn a_program_that_waits_on_its_own_hears_of_an_end_that_was_kept_back() {
         assert!(!is_readable(&task), "watch {watch}");
     }
 }
+
+#[test]
+fn a_task_that_has_settled_is_woken_by_what_comes_and_looks_at_it_first() {
+    let (mut a, _a_side, mut b, mut b_side) = with_ring();
+    while !b.settle().unwrap() {}
+    assert!(b.is_armed() && !is_readable(&b) && b.wakes_at().is_none());
+    a.send(b.id(), 1, b"by the ring").unwrap();
+    assert!(is_readable(&b));
+    let before = b.came();
+    assert!(!b.settle().unwrap(), "something came");
+    assert!(!b.is_armed() && b.came() >= before);
+    assert_eq!(b.recv(&ANY).unwrap().tag(), 1);
+    while !b.settle().unwrap() {}
+    let task = a.id();
+    b_side.say(&ToTask::Output { task, stream: towpath_vm::Stream::Out, bytes: vec![1] });
+    assert!(becomes_readable(&b, 60));
+    assert!(!b.settle().unwrap());
+    assert!(matches!(b.next_event(), Some(Event::Output { .. })));
+    // Something that was kept back is due at its time.
+    let event = WatchEvent::TaskEnded { task, ending: None };
+    let now = std::time::Instant::now();
+    let patience = Duration::from_mins(10);
+    b.routes.hold_back(task, patience, ToTask::Notice { watch: 1, event });
+    let at = b.wakes_at().expect("it wakes then");
+    assert!(now + patience <= at && at <= std::time::Instant::now() + patience);
+    // A daemon that is gone is found out.
+    drop(b_side);
+    let lost = loop {
+        match b.settle() {
+            Ok(_) => std::thread::yield_now(),
+            Err(lost) => break lost,
+        }
+    };
+    assert!(matches!(lost, crate::error::RecvError::Lost(_)), "{lost:?}");
+}

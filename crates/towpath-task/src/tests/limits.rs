@@ -175,3 +175,13 @@ fn what_is_lent_to_the_daemon_stays_as_it_is_until_it_is_taken_and_is_bounded() 
     side.say(&ToTask::Taken { count: 9 });
     task.poll().unwrap();
 }
+
+#[test]
+fn a_daemon_that_refuses_says_why() {
+    let mut stage = Stage::new();
+    let socket = stage.socket();
+    let enrolling = std::thread::spawn(move || Task::enrol_at(&socket, None).map(|_| ()));
+    stage.refuse("not today");
+    let refused = enrolling.join().unwrap();
+    assert!(matches!(&refused, Err(crate::error::EnrolError::Refused(why)) if why == "not today"));
+}

@@ -62,6 +62,15 @@ impl Stage {
         self.dir.path().join("task.sock")
     }
 
+    /// Refuses the next task that enrols.
+    #[cfg(test)]
+    pub(crate) fn refuse(&mut self, why: &str) {
+        let (mut stream, _) = self.listener.accept().unwrap();
+        let body = encode(&ToTask::Refused(why.into()), Vec::new());
+        let head = FrameHead { kind: FrameKind::Control, len: body.len() }.emit();
+        std::io::Write::write_all(&mut stream, &[&head[..], &body].concat()).unwrap();
+    }
+
     /// Takes in the next task that enrols, on host `slot`; without a segment where `shared` is
     /// false.
     pub(crate) fn accept(&mut self, slot: u16, shared: bool) -> Side {

@@ -151,3 +151,31 @@ impl CollectiveError {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_to_other_members_as_they_are() {
+        let (got, expected) = (Call::from_raw(7), Call::from_raw(9));
+        for (kind, error) in [
+            (0, CollectiveError::MemberLost { rank: 3 }),
+            (1, CollectiveError::Length { rank: 3, got: 5, expected: 1 << 40 }),
+            (2, CollectiveError::Operation { rank: 3, got, expected }),
+            (3, CollectiveError::Malformed { rank: 3 }),
+            (4, CollectiveError::Flooded { rank: 3, limit: 1 << 40 }),
+            (5, CollectiveError::TooLarge { rank: 3, bytes: 7, limit: 6 }),
+            (6, CollectiveError::GaveUp { rank: 3 }),
+        ] {
+            let bytes = error.emit();
+            assert_eq!((bytes.len(), bytes[0], bytes[1]), (21, kind, 3));
+            assert_eq!(CollectiveError::parse(&bytes), Ok(error));
+            assert!(CollectiveError::parse(&bytes[..20]).is_err());
+        }
+        // What a later version tells.
+        let mut bytes = CollectiveError::GaveUp { rank: 3 }.emit();
+        bytes[0] = 7;
+        assert_eq!(CollectiveError::parse(&bytes), Ok(CollectiveError::Malformed { rank: 3 }));
+    }
+}

@@ -136,3 +136,95 @@ impl Log {
         follows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consensus::entry::ReplicaId;
+    use alloc::vec;
+
+    fn members(count: u64) -> Members {
+        Members::of((1..=count).map(ReplicaId))
+    }
+
+    /// After a snapshot of entry 10 and term 2: terms 2, 3, 3, 5; members change at 12 and 14.
+    fn log() -> Log {
+        let snapshot = Snapshot { index: 10, term: 2, members: members(1), state: vec![7] };
+        let entry = |(index, term, body)| Entry { term, index, body };
+        let entries = [
+            (11, 2, Body::Empty),
+            (12, 3, Body::Members(members(2))),
+            (13, 3, Body::Open { nonce: 5 }),
+            (14, 5, Body::Members(members(3))),
+        ];
+        Log::new(snapshot, entries.map(entry).into())
+    }
+
+    #[test]
+    fn terms_and_entries_are_known_from_the_snapshot_on() {
+        let log = log();
+        assert_eq!((log.last_index(), log.last_term()), (14, 5));
+        let terms = (9..=15).map(|index| log.term_at(index)).collect::<Vec<_>>();
+        assert_eq!(terms, [None, Some(2), Some(2), Some(3), Some(3), Some(5), None]);
+        let known = (9..=15).map(|index| log.get(index).is_some()).collect::<Vec<_>>();
+        assert_eq!(known, [false, false, true, true, true, true, false]);
+        for (from, count) in [(0, 4), (11, 4), (12, 3), (14, 1), (15, 0), (99, 0)] {
+            assert_eq!(log.from(from).count(), count, "from {from}");
+        }
+        assert_eq!((log.members(), log.members_since()), (&members(3), 14));
+    }
+
+    #[test]
+    fn the_last_entry_of_a_term_is_found_at_or_before_a_place() {
+        let log = log();
+        for (index, term, last) in [
+            (14, 5, 14),
+            (14, 9, 14),
+            (99, 5, 14),
+            (14, 4, 13),
+            (14, 3, 13),
+            (12, 3, 12),
+            (14, 2, 11),
+            (12, 2, 11),
+            (11, 2, 11),
+            (14, 1, 10),
+            (14, 0, 10),
+            (10, 0, 10),
+        ] {
+            assert_eq!(log.last_of_term(index, term), last, "{index} {term}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_counts_no_more() {
+        let mut log = log();
+        let sizes: usize = log.from(0).map(Entry::size).sum();
+        assert_eq!(log.bytes(), sizes);
+        log.truncate(14);
+        assert_eq!(log.last_index(), 14);
+        log.truncate(12);
+        assert_eq!((log.last_index(), log.last_term()), (12, 3));
+        assert_eq!((log.members(), log.members_since()), (&members(2), 12));
+        assert_eq!(log.bytes(), log.from(0).map(Entry::size).sum());
+        log.truncate(11);
+        assert_eq!((log.members(), log.members_since()), (&members(1), 10));
+        log.truncate(10);
+        assert_eq!((log.bytes(), log.last_index(), log.last_term()), (0, 10, 2));
+    }
+
+    #[test]
+    fn what_follows_a_snapshot_stays_where_it_follows_on_its_entry() {
+        let snapshot = |index, term| Snapshot { index, term, members: members(4), state: vec![] };
+        let mut log = self::log();
+        assert!(log.install(snapshot(13, 3)));
+        assert_eq!((log.last_index(), log.term_at(13), log.get(13)), (14, Some(3), None));
+        assert_eq!((log.members(), log.members_since()), (&members(3), 14));
+        assert_eq!(log.bytes(), log.from(0).map(Entry::size).sum());
+        for (index, term) in [(13, 4), (20, 9)] {
+            let mut log = self::log();
+            assert!(!log.install(snapshot(index, term)));
+            assert_eq!((log.last_index(), log.last_term(), log.bytes()), (index, term, 0));
+            assert_eq!((log.members(), log.members_since()), (&members(4), index));
+        }
+    }
+}

@@ -379,4 +379,28 @@ mod tests {
             assert!(all.clone().restore(9, &saved[..cut]).is_err(), "{cut}");
         }
     }
+
+    #[test]
+    fn what_is_settled_is_counted_no_more() {
+        let mut all = opened(2);
+        let counted = |all: &Replicated<Count>| {
+            let bytes: usize = all.sessions.by_id.values().map(Session::bytes).sum();
+            assert_eq!(all.sessions.bytes, bytes);
+            bytes
+        };
+        let empty = counted(&all);
+        (1..=3).for_each(|number| drop(command(&mut all, 1, number, 0)));
+        command(&mut all, 2, 1, 0);
+        let four = counted(&all) - empty;
+        // The second and third stay; of the fourth there is an answer, too.
+        command(&mut all, 1, 4, 1);
+        assert_eq!(counted(&all) - empty, four);
+        command(&mut all, 1, 5, 4);
+        assert_eq!(counted(&all) - empty, four / 2);
+        // A command does not settle itself.
+        assert!(matches!(command(&mut all, 1, 6, 99), Applied::Answered { repeated: false, .. }));
+        assert!(matches!(command(&mut all, 1, 6, 99), Applied::Answered { repeated: true, .. }));
+        assert_eq!(why(command(&mut all, 1, 5, 0)), SessionError::Settled(5));
+        counted(&all);
+    }
 }

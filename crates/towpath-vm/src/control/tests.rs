@@ -292,3 +292,25 @@ fn every_slot_taken_refuses_a_newcomer_and_changes_nothing() {
         matches!(&answer[..], [Effect::Reply(r)] if r.answer == Ok(RegistryAnswer::Groups(vec![])))
     );
 }
+
+#[test]
+fn a_name_with_a_slot_is_known_as_the_name_without() {
+    let long = "a".repeat(NAME_MAX);
+    assert_eq!(with_slot("node", 7), "node~7");
+    assert_eq!(with_slot(&long, 4095).len(), NAME_MAX);
+    for (name, plain, is) in [
+        ("node", "node", true),
+        ("node~7", "node", true),
+        ("node~", "node", false),
+        ("node~x", "node", false),
+        ("node~07", "node", false),
+        ("node~70000", "node", false),
+        ("mode~7", "node", false),
+        ("~7", "", false),
+        ("a~1~2", "a~1", true),
+        ("a~1~2", "a", false),
+    ] {
+        assert_eq!(is_with_slot(name, plain), is, "{name} of {plain}");
+    }
+    assert!(is_with_slot(&with_slot(&long, 12), &long));
+}

@@ -328,4 +328,32 @@ mod tests {
     }
 
     use std::string::ToString;
+
+    #[test]
+    fn numbers_have_as_many_bytes_as_they_need() {
+        for (n, bytes) in [
+            (0, &[0][..]),
+            (127, &[127]),
+            (128, &[0x80, 1]),
+            (300, &[0xAC, 2]),
+            (u64::MAX, &[255, 255, 255, 255, 255, 255, 255, 255, 255, 1]),
+        ] {
+            let mut out = alloc::vec![9; 10];
+            let mut w = Writer::new(&mut out);
+            emit_varint(&mut w, n);
+            assert_eq!(&out[..bytes.len()], bytes);
+            assert!(out[bytes.len()..].iter().all(|byte| *byte == 9), "{n}");
+            assert_eq!(parse_varint(&mut Reader::new(bytes)), Ok(n));
+            assert!(parse_varint(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+        }
+        let long = [0x80; 11];
+        let limit = ParseError::Limit { field: "bytes of a number", value: 11, limit: 10 };
+        assert_eq!(parse_varint(&mut Reader::new(&long)), Err(limit));
+        for (step, turned) in
+            [(0, 0), (1_i64, 2_u64), (-1, 1), (2, 4), (-2, 3), (i64::MIN, u64::MAX)]
+        {
+            assert_eq!(zigzag(step.cast_unsigned()), turned);
+            assert_eq!(unzigzag(turned), step.cast_unsigned());
+        }
+    }
 }

@@ -486,3 +486,38 @@ fn a_mailbox_has_so_many_places() {
     };
     assert_eq!(r.one(1, op), Err(fault("places in a mailbox", 1 << 20)));
 }
+
+#[test]
+fn a_frozen_group_meets_with_as_many_as_are_left() {
+    let mut r = Asked::new();
+    for n in 1..=3 {
+        r.join(n).unwrap();
+    }
+    r.ask(1, freeze(3));
+    assert_eq!(r.over(3), []);
+    assert_eq!(r.one(1, barrier(3)), Err(Fault::Broken), "the third never comes");
+    assert_eq!(r.ask(1, barrier(2)), []);
+    assert_eq!(r.ask(2, barrier(2)), [(1, DONE), (2, DONE)]);
+    assert_eq!(r.one(2, barrier(1)), DONE);
+}
+
+#[test]
+fn every_change_of_a_group_is_a_version_of_it() {
+    let mut r = Asked::new();
+    let seen = |r: &mut Asked| match r.one(9, RegistryOp::Members("g".into())) {
+        Ok(RegistryAnswer::Members { members, version, context: 0 }) => {
+            (members.iter().map(|one| one.map_or(0, TaskId::number)).collect::<Vec<_>>(), version)
+        }
+        other => panic!("{other:?}"),
+    };
+    for (n, version) in (1..=3).zip(1..) {
+        r.join(n).unwrap();
+        assert_eq!(seen(&mut r).1, version);
+    }
+    assert_eq!(r.over(2), []);
+    assert_eq!(seen(&mut r), (vec![1, 0, 3], 4));
+    assert_eq!(r.one(3, RegistryOp::Leave("g".into())), DONE);
+    assert_eq!(seen(&mut r), (vec![1], 5), "holes at the end are none");
+    assert_eq!(r.join(4), Ok(1), "the lowest that is free");
+    assert_eq!(seen(&mut r), (vec![1, 4], 6));
+}

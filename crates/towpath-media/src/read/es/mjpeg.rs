@@ -155,3 +155,84 @@ fn prefix(bytes: &[u8]) -> Option<usize> {
     let skipped = bytes.chunks_exact(BLOCK).take_while(|block| clean(block)).count() * BLOCK;
     bytes[skipped..].iter().position(|&b| b == 0xFF).map(|i| skipped + i)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// An image of this size, whose first segment hides a thumbnail.
+    fn image(width: u16, height: u16, kind: u8) -> Vec<u8> {
+        let mut bytes = std::vec![0xFF, 0xD8, 0xFF, 0xE0, 0, 8, 0xFF, 0xD8, 0xFF, 0xD9, 1, 2];
+        bytes.extend([0xFF, kind, 0, 11, 8]);
+        bytes.extend(height.to_be_bytes());
+        bytes.extend(width.to_be_bytes());
+        bytes.extend([1, 1, 0x11, 0]);
+        // A scan with stuffing and a restart, which have no segments.
+        bytes.extend([0xFF, 0xDA, 0, 3, 7, 0x12, 0xFF, 0x00, 0x34, 0xFF, 0xD0, 0x56]);
+        bytes.extend([0xFF, 0xFF, 0xD9]);
+        bytes
+    }
+
+    /// Start and size of the images, the sizes of pictures told, and whether the end is missing.
+    type Found = (Vec<(u64, u64)>, Vec<(u32, u32)>, bool);
+
+    fn run(bytes: &[u8], cut: usize) -> Found {
+        let (mut images, mut access) = (Mjpeg::new(), Access::new(0));
+        let (mut frames, mut sizes) = (Vec::new(), Vec::new());
+        let mut note = |access: &mut Access| {
+            for frame in access.take_ended() {
+                assert!(frame.key && frame.kind == FrameType::I);
+                frames.push((frame.start, frame.size));
+            }
+        };
+        for piece in bytes.chunks(cut) {
+            images.push(piece, &mut access, |access, video| {
+                sizes.extend(video.map(|video| (video.width, video.height)));
+                note(access);
+            });
+        }
+        access.end(bytes.len() as u64);
+        note(&mut access);
+        (frames, sizes, images.is_cut())
+    }
+
+    #[test]
+    fn images_begin_at_their_markers_whatever_the_pieces() {
+        let (one, other) = (image(320, 240, 0xC0), image(321, 256, 0xC2));
+        let bytes = [&one[..], &one, &other, &image(9, 9, 0xC4)].concat();
+        let len = one.len() as u64;
+        let frames: Vec<_> = (0..4).map(|n| (n * len, len)).collect();
+        // A size is told when it is new; what is no frame header tells none.
+        let sizes = std::vec![(320, 240), (321, 256)];
+        for cut in 1..bytes.len() {
+            assert_eq!(run(&bytes, cut), (frames.clone(), sizes.clone(), false), "pieces of {cut}");
+        }
+        for cut in [1, 7, 1000] {
+            assert!(run(&bytes[..bytes.len() - 1], cut).2, "its end is missing");
+        }
+        assert!(!run(&[], 1).2);
+    }
+
+    #[test]
+    fn long_data_without_markers_is_passed() {
+        let mut bytes = image(320, 240, 0xC1);
+        let at = bytes.len() - 3;
+        let data: Vec<u8> = (0..1000_u32).map(|n| (n % 255) as u8).collect();
+        bytes.splice(at..at, data);
+        let len = bytes.len() as u64;
+        for cut in [1, 31, 32, 33, 64, 5000] {
+            assert_eq!(
+                run(&bytes, cut),
+                (std::vec![(0, len)], std::vec![(320, 240)], false),
+                "{cut}"
+            );
+        }
+        assert_eq!((prefix(&[]), prefix(&[0; 70]), prefix(&[0xFF])), (None, None, Some(0)));
+        for at in 0..100 {
+            let mut bytes = [0xFE; 100];
+            bytes[at] = 0xFF;
+            assert_eq!(prefix(&bytes), Some(at));
+        }
+    }
+}

@@ -19,6 +19,8 @@ mod hevc;
 mod hevc_headers;
 mod mjpeg;
 mod mpeg;
+#[cfg(test)]
+mod parameters_tests;
 mod stream;
 mod units;
 

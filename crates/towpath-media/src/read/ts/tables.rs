@@ -91,3 +91,52 @@ pub(in crate::read) fn codec(stream_type: u8, mut descriptors: &[u8]) -> Codec {
         _ => Codec::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codecs_are_told_by_type_or_for_private_data_by_descriptor() {
+        use Codec::{Aac, Ac3, H264, Hevc, Mpeg1Video, Mpeg2Video, Mpeg4Video, MpegAudio, Other};
+        for (stream_type, expected) in [
+            (0x01, Mpeg1Video),
+            (0x02, Mpeg2Video),
+            (0x03, MpegAudio),
+            (0x04, MpegAudio),
+            (0x06, Other),
+            (0x0F, Aac),
+            (0x10, Mpeg4Video),
+            (0x11, Aac),
+            (0x1B, H264),
+            (0x24, Hevc),
+            (0x81, Ac3),
+            (0x87, Ac3),
+            (0x05, Other),
+            (0x80, Other),
+        ] {
+            assert_eq!(codec(stream_type, &[0x0A, 0]), expected, "{stream_type:#x}");
+            // Descriptors count for private data alone.
+            assert_eq!(
+                codec(stream_type, &[0x7C, 0]) == Aac,
+                matches!(expected, Aac) || stream_type == 6
+            );
+        }
+        for (descriptors, expected) in [
+            (&[0x6A, 0][..], Ac3),
+            (&[0x7A, 1, 9], Ac3),
+            (&[0x7C, 1, 9], Aac),
+            (&[0x05, 4, b'H', b'E', b'V', b'C'], Hevc),
+            (&[0x05, 4, b'A', b'C', b'-', b'3'], Ac3),
+            (&[0x05, 4, b'x', b'x', b'x', b'x'], Other),
+            (&[0x0A, 2, 0x7C, 0, 0x6A, 0], Ac3),
+            (&[0x0A, 2, 0x7C, 0], Other),
+            (&[0x6A], Other),
+            // A descriptor that is longer than what there is, is the last.
+            (&[0x05, 9, b'H', b'E', b'V', b'C'], Hevc),
+            (&[0x0A, 9, 0x7C, 0], Other),
+        ] {
+            assert_eq!(codec(6, descriptors), expected, "{descriptors:x?}");
+        }
+    }
+}
