@@ -50,7 +50,7 @@ impl Fact {
 /// Who waits for what it was asked for. Invariants: `by_task`, `by_host` and
 /// `newcomers` count `waiting`, and have nobody at zero; what is proposed behind a fact does not
 /// depend on it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Proposals {
     waiting: BTreeMap<Ticket, Waiting>,
     by_task: BTreeMap<TaskId, usize>,
@@ -66,22 +66,6 @@ pub(crate) struct Proposals {
     pub(crate) refused: u64,
     /// Something is being carried out: what it asks for comes after it.
     pub(crate) busy: bool,
-}
-
-impl Default for Proposals {
-    fn default() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            by_task: BTreeMap::new(),
-            by_host: BTreeMap::new(),
-            newcomers: 0,
-            facts: BTreeMap::new(),
-            stated: BTreeMap::new(),
-            repeated: 0,
-            refused: 0,
-            busy: false,
-        }
-    }
 }
 
 impl Proposals {

@@ -94,7 +94,8 @@ fn the_leader_is_killed_again_and_again_and_nothing_is_lost_that_was_elsewhere()
     for task in [&mut a, &mut b] {
         task.join_group("g").unwrap();
     }
-    let numbers: String = (1..=200).map(|n| format!("{n}\n")).collect();
+    let numbers: Vec<String> = (1..=200).map(|n: u32| n.to_string()).collect();
+    let numbers = numbers.join("\n");
     let script = "sleep 0.1; echo $1";
     let mut farm = vm.command(&["farm", "--retries", "20", "--", "sh", "-c", script, "sh", "{}"]);
     // Its daemon is the first: it goes on through another.

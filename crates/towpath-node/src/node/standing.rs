@@ -107,8 +107,9 @@ impl Node {
     pub(crate) fn rejoin(&mut self, now: Instant) {
         let Some(log) = &self.log else { return };
         let others = log.snapshot().others_that_may_lead();
-        let leader = log.table().get(log.leader()).into_iter().chain(others);
-        let Some(leader) = leader.filter(|h| Some(h.id) != self.me).next().cloned() else { return };
+        let first = log.table().get(log.leader()).into_iter().chain(others);
+        let leader = { first }.find(|h| Some(h.id) != self.me).cloned();
+        let Some(leader) = leader else { return };
         let addr = self.addr_of(&leader);
         if let Some(joining) = &mut self.joining {
             // One of several is asked already, and then the next.

@@ -179,8 +179,8 @@ impl Node {
     }
 
     /// The leader asks this host to keep the log with it.
-    pub(crate) fn handle_keep(&mut self, now: Instant, from: HostId, keep: Keep) {
-        let Keep { generation, replica, vm_key, voters } = keep;
+    pub(crate) fn handle_keep(&mut self, now: Instant, from: HostId, keep: &Keep) {
+        let Keep { generation, replica, vm_key, voters } = *keep;
         let name = LogName { generation, replica };
         if self.leader() != Some(from) || self.me == Some(from) || !name.is_of(self.me) {
             self.malformed += u64::from(!self.is_shared());

@@ -102,7 +102,7 @@ impl Node {
             Message::RelayReady(_) => self.handle_relay_ready(from),
             Message::Relayed(numbers) => self.handle_relayed(now, from, &numbers),
             Message::Unrelayed(numbers) => self.handle_unrelayed(from, &numbers),
-            Message::Keep(keep) => self.handle_keep(now, from, keep),
+            Message::Keep(keep) => self.handle_keep(now, from, &keep),
             Message::Consensus(said) => self.handle_consensus(from, &said),
         }
     }

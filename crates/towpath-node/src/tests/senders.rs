@@ -50,7 +50,8 @@ const fn who(message: &Message) -> Who {
         | Message::ChannelAnswer(_)
         | Message::ChannelWithdrawn(_)
         // Where one host keeps the log: `super::voting` has the others.
-        | Message::Consensus(_) => Who::Nobody,
+        | Message::Consensus(_)
+        | Message::Reach(_) => Who::Nobody,
         Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) | Message::Keep(_) => {
             Who::Leader
         }
@@ -93,8 +94,6 @@ const fn who(message: &Message) -> Who {
         | Message::Report(_)
         | Message::Relay(_) => Who::Anyone,
         Message::Unreachable(_) | Message::Reached(_) => Who::Others,
-        // Where one host keeps the log, nobody asks: `super::voting` has the others.
-        Message::Reach(_) => Who::Nobody,
     }
 }
 

@@ -89,7 +89,9 @@ impl Answers {
         self.bytes -= given.values().map(|a| cost(a.as_ref())).sum::<usize>();
         let asked: alloc::vec::Vec<_> =
             self.asked.range((task, 0)..=(task, u64::MAX)).map(|(key, _)| *key).collect();
-        asked.iter().for_each(|key| _ = self.asked.remove(key));
+        for key in asked {
+            self.asked.remove(&key);
+        }
     }
 }
 
