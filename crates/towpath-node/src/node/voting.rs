@@ -306,7 +306,7 @@ impl Node {
             _ => {}
         }
         if let Some(voter) = &mut self.voting.voter {
-            // Half of it would be worse than none: of four that vote, two that are gone are too many.
+            // Half of it would be worse than none: of four that vote, two may not be gone.
             self.voting.stepping = voter.change(&step);
         }
     }

@@ -141,7 +141,19 @@ impl Run<'_> {
     }
 
     fn mail(&mut self, index: usize) {
+        let shared = self.scenario.voters > 1;
         let task = &mut self.tasks[index];
+        // What was asked of a leader that is gone is not to be done twice.
+        if shared && task.rng.below(2) == 0 {
+            // Nobody else puts anything there.
+            let rules = MailRules { persistent: false, many: true, overwritable: false };
+            let name = format!("own {}", task.id);
+            let content = vec![2; task.rng.below(500) as usize];
+            let op = RegistryOp::Put { name, index: None, rules, format: 0, content };
+            task.own += 1;
+            let pending = Pending::Own(task.own - 1);
+            return task.ask(&mut self.world, Question::Registry(op), pending);
+        }
         let name = format!("m{}", task.rng.below(NAMES));
         let many = task.rng.below(2) == 0;
         let overwritable = task.rng.below(2) == 0;

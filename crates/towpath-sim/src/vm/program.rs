@@ -55,6 +55,8 @@ pub(super) enum Pending {
     Members(Option<u32>),
     Join,
     Spawn(u32),
+    /// A place in the task's own mailbox: so many entries came before.
+    Own(u32),
 }
 
 pub(super) struct Task {
@@ -70,6 +72,8 @@ pub(super) struct Task {
     pub(super) rng: Rng,
     pub(super) known: Vec<TaskId>,
     pub(super) joined: Option<u32>,
+    /// Entries put into its own mailbox.
+    pub(super) own: u32,
     pub(super) pending: BTreeMap<u64, Pending>,
     pub(super) next: u64,
     endpoint: Endpoint<()>,
@@ -92,6 +96,7 @@ impl Task {
             rng,
             known: Vec::new(),
             joined: None,
+            own: 0,
             pending: BTreeMap::new(),
             next: 0,
             endpoint: Endpoint::new(id.to_raw()),
@@ -318,6 +323,10 @@ impl Task {
                     ledger.violate(format!("{}: {} results of {count}", self.id, results.len()));
                 }
                 self.known.extend(results.into_iter().flatten());
+            }
+            (Pending::Own(at), Ok(Answer::Registry(RegistryAnswer::Index(i)))) if i != at => {
+                let what = format!("{}: entry {at} of its own mailbox is number {i}", self.id);
+                ledger.violate(what);
             }
             (Pending::Join, Ok(Answer::Registry(RegistryAnswer::Instance(i)))) => {
                 self.joined = Some(i);
