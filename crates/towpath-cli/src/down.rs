@@ -11,6 +11,7 @@ use towpath::protocol::{Reply, Request};
 use towpath::start::parallel;
 use towpath::{Client, ClientError, VmDir, daemon};
 use towpath_vm::{Host, HostState};
+use towpath_wire::HostId;
 
 use crate::control::{self, ANSWER, AT_ONCE};
 
@@ -18,6 +19,8 @@ use crate::control::{self, ANSWER, AT_ONCE};
 const END_WAIT: Duration = Duration::from_secs(5);
 /// How long hosts of other machines may take to say that they end.
 const HEAR_WAIT: Duration = Duration::from_millis(1500);
+/// How long a host that keeps the log may take to be out of it.
+const VOTER_WAIT: Duration = Duration::from_secs(3);
 /// How long its guard may take to clean up behind it.
 const GUARD_WAIT: Duration = Duration::from_secs(1);
 /// How long one that was killed may take to be gone.
@@ -194,6 +197,19 @@ fn unheard(leader: &mut Client, deleted: &[Host]) -> Vec<Host> {
     }
 }
 
+/// Deletes a host. Of those that keep the log the next one can go when the one before is out.
+fn delete(leader: &mut Client, host: HostId) -> Result<Reply, ClientError> {
+    let until = Instant::now() + VOTER_WAIT;
+    loop {
+        match leader.ask(&Request::Delete { host }, ANSWER) {
+            Err(why) if Instant::now() < until && format!("{why}").contains("is just leaving") => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Deletes every host that is not of this machine, if the leader is.
 fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
     let ids = running.iter().filter_map(|n| Holder::of(&vm.host(*n))?.host);
@@ -207,7 +223,7 @@ fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
         // Most of those that vote have to live until all is decided.
         let voters = leader.info().map(|info| info.voters).unwrap_or_default();
         deleted.sort_by_key(|host| voters.contains(&host.id));
-        deleted.retain(|host| match leader.ask(&Request::Delete { host: host.id }, ANSWER) {
+        deleted.retain(|host| match delete(&mut leader, host.id) {
             Ok(_) => true,
             Err(why) => {
                 ended.left.push(format!("{} ({}): {why}", host.id, host.name));

@@ -55,11 +55,15 @@ impl Contents {
     }
 
     /// What the state answers, as tasks are to have it.
-    pub(crate) fn give_out(&self, answer: RegistryAnswer<Body>) -> Result<RegistryAnswer, Fault> {
+    pub(crate) fn give_out(
+        &self,
+        me: HostId,
+        answer: RegistryAnswer<Body>,
+    ) -> Result<RegistryAnswer, Fault> {
         answer.with_content(|body| match body {
             Body::Here(content) => Ok(content),
             Body::Kept(kept) => {
-                let content = self.by_number.get(&kept.number);
+                let content = self.by_number.get(&kept.number).filter(|_| kept.holder == me);
                 let whole = content.filter(|content| crc32c(0, content) == kept.crc);
                 whole.cloned().ok_or(Fault::HostLost)
             }
@@ -106,19 +110,19 @@ mod tests {
         let (op, kept) = contents.take_in(me, put(vec![7; HERE_MAX])).expect("there is room");
         let RegistryOp::Put { content, .. } = op else { panic!("{op:?}") };
         assert_eq!((content.len(), kept, contents.len()), (HERE_MAX, None, 0));
-        assert_eq!(contents.give_out(mail(content)), Ok(mail(vec![7; HERE_MAX])));
+        assert_eq!(contents.give_out(me, mail(content)), Ok(mail(vec![7; HERE_MAX])));
 
         let (op, kept) = contents.take_in(me, put(vec![8; HERE_MAX + 1])).expect("there is room");
         let RegistryOp::Put { content, .. } = op else { panic!("{op:?}") };
         let kept = kept.expect("it is long");
         assert_eq!((&content, contents.len()), (&Body::Kept(kept), 1));
-        assert_eq!(contents.give_out(mail(content.clone())), Ok(mail(vec![8; HERE_MAX + 1])));
+        assert_eq!(contents.give_out(me, mail(content.clone())), Ok(mail(vec![8; HERE_MAX + 1])));
         let other = Body::Kept(towpath_vm::registry::Kept { crc: kept.crc ^ 1, ..kept });
-        assert_eq!(contents.give_out(mail(other)), Err(Fault::HostLost), "these are others");
+        assert_eq!(contents.give_out(me, mail(other)), Err(Fault::HostLost), "these are others");
         contents.forget(&kept);
         contents.forget(&kept);
         assert_eq!((contents.len(), contents.bytes), (0, 0));
-        assert_eq!(contents.give_out(mail(content)), Err(Fault::HostLost));
+        assert_eq!(contents.give_out(me, mail(content)), Err(Fault::HostLost));
     }
 
     #[test]

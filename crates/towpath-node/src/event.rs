@@ -69,6 +69,9 @@ pub enum DeleteError {
     /// Without its leader a virtual machine could not change any more.
     #[error("host {0} leads the virtual machine")]
     Leader(HostId),
+    /// It keeps the log, and another one that did is just going: both at once would be too many.
+    #[error("host {0} keeps the log, and another host that does is just leaving: try again")]
+    Voter(HostId),
     /// No such host.
     #[error("no host {0} in the host table")]
     Unknown(HostId),
@@ -109,6 +112,11 @@ pub enum NodeEvent {
     },
     /// The leader is out of contact: nobody can join or be declared lost until it is back.
     LeaderLost(HostId),
+    /// This host led, and can have nothing decided: others may have elected another one.
+    LeadLost {
+        /// It.
+        me: HostId,
+    },
     /// The leader is back, under this id, and this host is who it was.
     LeaderBack(HostId),
     /// A founder that starts again, where others may lead by now: it tries so many hosts until the

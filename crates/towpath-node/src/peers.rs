@@ -173,7 +173,7 @@ impl Peers {
         })
     }
 
-    fn waiting(&self, host: HostId) -> u64 {
+    pub(crate) fn waiting(&self, host: HostId) -> u64 {
         self.by_host.get(&host).map_or(0, |p| p.outbox.bytes())
     }
 

@@ -59,14 +59,20 @@ fn cost(op: &RegistryOp) -> usize {
 
 impl AskedAgain {
     /// A task asks.
-    pub(crate) fn ask(&mut self, task: TaskId, number: u64, op: &RegistryOp) -> Serial {
+    /// `again`: it may have to be asked of another leader.
+    pub(crate) fn ask(
+        &mut self,
+        task: TaskId,
+        number: u64,
+        (op, again): (&RegistryOp, bool),
+    ) -> Serial {
         self.last += 1;
-        let fits = self.bytes + cost(op) <= KEPT_MAX;
+        let fits = again && self.bytes + cost(op) <= KEPT_MAX;
         let op = fits.then(|| op.clone());
         self.bytes += op.as_ref().map_or(0, cost);
         self.open.insert((task, self.last), Open { number, op, held: None });
         self.by_number.insert((task, number), self.last);
-        self.serial(task, self.last)
+        if again { self.serial(task, self.last) } else { Serial::default() }
     }
 
     fn serial(&self, task: TaskId, this: u64) -> Serial {
@@ -105,6 +111,12 @@ impl AskedAgain {
         let open: Vec<_> = open.collect();
         let all = open.into_iter();
         all.map(|(task, this, n, op)| (task, n, self.serial(task, this), op)).collect()
+    }
+
+    /// Those that cannot be asked again.
+    pub(crate) fn lost(&self) -> Vec<(TaskId, u64)> {
+        let lost = self.open.iter().filter(|(_, open)| open.op.is_none());
+        lost.map(|((task, _), open)| (*task, open.number)).collect()
     }
 
     /// When one has been held for long enough.

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use towpath_proto::HostKey;
 use towpath_vm::Snapshot;
 use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
@@ -30,6 +31,9 @@ pub struct Saved {
     /// The last term that any life of the founder may have led in, kept or not.
     #[serde(skip)]
     pub(crate) led: u64,
+    /// It is to lead alone, whoever may lead by now.
+    #[serde(skip)]
+    pub(crate) alone: bool,
 }
 
 /// Why a kept table is of no use.
@@ -71,9 +75,9 @@ impl Saved {
         Ok(saved)
     }
 
-    /// Where the founder received, as its hosts know.
-    pub fn addr(&self) -> Option<SocketAddr> {
-        self.snapshot.table.get(self.snapshot.leader).map(|h| h.addr)
+    /// Where the founder, which has this key, received, as its hosts know.
+    pub fn addr(&self, key: &HostKey) -> Option<SocketAddr> {
+        self.snapshot.table.by_key(&key.0).map(|h| h.addr)
     }
 
     /// The term of what was kept.
@@ -96,8 +100,8 @@ impl Saved {
     /// The same for a founder that is to lead alone, whoever may lead meanwhile.
     #[must_use]
     pub fn alone(mut self) -> Self {
-        let Snapshot { term, leader, voters, .. } = &mut self.snapshot;
-        *voters = [*leader].into();
+        let term = &mut self.snapshot.term;
+        self.alone = true;
         // Later than any term that the others may have come to since.
         *term = ((*term >> GENERATION) + 1) << GENERATION;
         self

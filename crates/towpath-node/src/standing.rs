@@ -7,7 +7,7 @@
 use alloc::string::String;
 
 use towpath_proto::AssociationId;
-use towpath_wire::HostId;
+use towpath_wire::{HostId, Instant};
 
 /// How a host stands with its leader.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(crate) struct Standing {
     pub(crate) refused: Option<String>,
     /// A report is under way, on this association.
     pub(crate) reported: Option<AssociationId>,
+    /// When it asked who leads, since it was told of one that it does not know.
+    pub(crate) doubted: Option<Instant>,
     /// The leader has said that it leaves: whoever leads next is to know.
     pub(crate) left: Option<HostId>,
 }

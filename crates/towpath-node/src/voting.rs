@@ -22,7 +22,8 @@ use towpath_vm::consensus::{
     self, Body, Change, Config, Decided, Identity, Members, Proposal, Replica, ReplicaId,
     ReplicatedLog, RoleName, Stored,
 };
-use towpath_vm::control::{Command, Commits, ControlState, Outcome, Ticket};
+use towpath_vm::control::{Command, Commits, ControlState, Effect, Outcome, Ticket};
+use towpath_vm::registry::Kept;
 use towpath_vm::{HostState, Snapshot};
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant};
@@ -63,6 +64,8 @@ pub(crate) struct Voting {
     pub(crate) ticks: u32,
     /// Hosts that the leader asked about, when, and that were not heard since.
     pub(crate) asked_about: BTreeMap<HostId, Instant>,
+    /// One that keeps the log, and is being deleted.
+    pub(crate) leaving: Option<HostId>,
     /// Who votes is being changed: the next step follows as soon as one is decided.
     pub(crate) stepping: bool,
 }
@@ -89,6 +92,7 @@ impl Voting {
             untold,
             ticks: 0,
             asked_about: BTreeMap::new(),
+            leaving: None,
             stepping: false,
         }
     }
@@ -135,6 +139,11 @@ pub(crate) struct Voter {
     outgoing: Vec<(HostId, Vec<u8>)>,
     /// It has taken part.
     was_in: bool,
+    /// How often it passed the lead on.
+    passed: u32,
+    ticks: u32,
+    /// Bytes that the state does not need any more, which this host may keep.
+    released: Vec<Kept>,
     pub(crate) next_tick: Instant,
     rng: Rng,
 }
@@ -164,6 +173,9 @@ impl Voter {
             taken: None,
             outgoing: Vec::new(),
             was_in: false,
+            passed: 0,
+            ticks: 0,
+            released: Vec::new(),
             next_tick: now + TICK,
             rng,
         };
@@ -279,6 +291,12 @@ impl Voter {
     pub(crate) fn tick(&mut self, now: Instant) {
         let draw = self.rng.u64();
         self.replica.tick(draw);
+        self.ticks = self.ticks.wrapping_add(1);
+        let elected = self.replica.role() == RoleName::Leader && self.leads_in.is_none();
+        let again = self.ticks.is_multiple_of(2 * Config::default().election_ticks);
+        if elected && self.passed > 0 && again {
+            self.pass_lead_on();
+        }
         // What was slept through is not made up for: others have not heard of it either.
         self.next_tick = now + TICK;
         self.turn();
@@ -293,6 +311,11 @@ impl Voter {
     pub(crate) fn step(&mut self, message: consensus::Message) {
         self.replica.step(message);
         self.turn();
+    }
+
+    /// What the state does not need any more of what hosts keep.
+    pub(crate) fn released(&mut self) -> Vec<Kept> {
+        core::mem::take(&mut self.released)
     }
 
     /// What is to be said, and to whom.
@@ -389,7 +412,11 @@ impl Voter {
             _ => None,
         };
         if let Some(command) = command.clone() {
-            self.state.apply(index, command);
+            let effects = self.state.apply(index, command).into_iter();
+            self.released.extend(effects.filter_map(|effect| match effect {
+                Effect::Released(kept) => Some(kept),
+                _ => None,
+            }));
         }
         let me = host_of(self.replica.identity().id);
         let elected = self.asked == term && self.replica.term() == term;
@@ -412,12 +439,16 @@ impl Voter {
 
     /// It is elected, and is up no longer as the state has it: another one is to lead.
     fn pass_lead_on(&mut self) {
+        self.passed += 1;
         let is_up =
             |host: HostId| self.state.table().get(host).is_some_and(|h| h.state == HostState::Up);
-        let voters = &self.replica.members().voters;
-        let other = voters.iter().find(|id| host_of(**id).is_some_and(is_up)).copied();
-        if let Some(other) = other {
-            // Where it cannot be asked, an election's time without a leader has the same end.
+        let me = self.replica.identity().id;
+        let voters = self.replica.members().voters.iter().filter(|id| **id != me);
+        let others: Vec<ReplicaId> =
+            voters.filter(|id| host_of(**id).is_some_and(is_up)).copied().collect();
+        if !others.is_empty() {
+            // One of them may be gone: the next one is asked after an election's time.
+            let other = others[self.passed as usize % others.len()];
             let _ = self.replica.hand_over(other);
         }
     }
@@ -560,7 +591,7 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step
         return Some(Step::Remove(*lost));
     }
     // Two that vote could decide less than one: of three, one has left.
-    let fewer = table.len() <= 2 && voters.len() == 2;
+    let fewer = up <= 2 && living == 2 && voters.len() == 2;
     let other = voters.iter().find(|host| **host != told.leader);
     other.copied().filter(|_| fewer).map(Step::Remove)
 }

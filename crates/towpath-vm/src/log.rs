@@ -151,8 +151,10 @@ impl ControlLog {
     /// the life that `founder` makes of its incarnation. Lives of which nothing but their terms is
     /// known have left gaps, too.
     pub fn lead_again(mut snapshot: Snapshot, led: u64, founder: impl FnOnce(u32) -> Host) -> Self {
-        let lives = led.saturating_sub(snapshot.term) + 1;
-        snapshot.term += lives;
+        // The upper half counts founders that led again whoever led meanwhile: a few lives each.
+        let ahead = led.saturating_sub(snapshot.term);
+        let lives = (ahead >> 32) * 16 + (ahead & u64::from(u32::MAX)) + 1;
+        snapshot.term = snapshot.term.max(led) + 1;
         snapshot.index += lives * RESTART_GAP;
         let host = founder(snapshot.index as u32);
         snapshot.leader = host.id;

@@ -24,7 +24,7 @@ use towpath_node::egress::LinkEgress;
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
 use towpath_proto::stripe::StripeKind;
-use towpath_proto::{Config, Rng};
+use towpath_proto::{Config, Crypto, HostKey, Rng};
 use towpath_task::place::SOCKET_NAME;
 use towpath_wire::{Instant, LinkId, Rate};
 use zeroize::Zeroizing;
@@ -398,7 +398,8 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let secret = key_file(&options.dir.join("host.key"))?;
     let clock = Clock::start();
     let saved = saved(options)?;
-    let (udp, links) = open_links_again(&options.listen, saved.as_ref())?;
+    let crypto = RealCrypto::new(secret);
+    let (udp, links) = open_links_again(&options.listen, saved.as_ref(), &crypto.public_key())?;
     let config = NodeConfig {
         name: options.name.clone(),
         build: BUILD.into(),
@@ -413,7 +414,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         keeps_table: matches!(options.role, Role::Found(_)),
         proto: proto_config(options, saved.as_ref()),
     };
-    let node = node(options, config, RealCrypto::new(secret), clock.now(), saved)?;
+    let node = node(options, config, crypto, clock.now(), saved)?;
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
@@ -545,8 +546,9 @@ fn open_links(addrs: &[SocketAddr]) -> Result<(Vec<UdpLink>, Links), DaemonError
 fn open_links_again(
     addrs: &[SocketAddr],
     saved: Option<&Saved>,
+    key: &HostKey,
 ) -> Result<(Vec<UdpLink>, Links), DaemonError> {
-    if let (Some(addr), [first, rest @ ..]) = (saved.and_then(Saved::addr), addrs)
+    if let (Some(addr), [first, rest @ ..]) = (saved.and_then(|saved| saved.addr(key)), addrs)
         && first.port() == 0
     {
         let before = SocketAddr::new(first.ip(), addr.port());

@@ -43,7 +43,8 @@ impl Node {
                 match decoded {
                     Some(Ok(message)) if message.label() == label => self.receive(now, id, message),
                     Some(Err(MessageError::Refused(_, why))) => self.refuse_kind(id, why),
-                    _ => self.malformed += 1,
+                    // What is being closed may still say something.
+                    _ => self.malformed += u64::from(self.peers.conns.contains_key(&id)),
                 }
             }
             (_, Some(_)) if self.serves(label) => return false,
@@ -82,7 +83,7 @@ impl Node {
                 self.handle_message(now, host, message);
                 self.peers.look_at(host);
             }
-            (_, None) => self.malformed += 1,
+            (_, None) => self.malformed += u64::from(self.peers.conns.contains_key(&id)),
         }
     }
 

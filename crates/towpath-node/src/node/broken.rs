@@ -83,7 +83,7 @@ impl Node {
         }
         self.lead.broken.between.retain(|(a, b), _| pair(*a, *b) != pair(from, host));
         self.lead.broken.arm();
-        self.is_reached_by_another(now, host);
+        self.is_reached_by_another(now, from, host);
     }
 
     /// `from` was out of contact: whom it cannot reach, it says anew.

@@ -268,6 +268,7 @@ impl Node {
                 self.lead.unheard.pop_first();
             }
         }
+        self.leaves(host);
         self.propose(now, Command::Leave(Leave { host, deleted: true }));
         Ok(())
     }
@@ -279,7 +280,21 @@ impl Node {
         if host == log.leader() {
             return Err(DeleteError::Leader(host));
         }
-        log.table().get(host).map(|_| ()).ok_or(DeleteError::Unknown(host))
+        log.table().get(host).ok_or(DeleteError::Unknown(host))?;
+        let goes = |v: &HostId| *v != host && !self.is_up(*v);
+        let (voters, _) = self.voters();
+        let another = self.voting.leaving.is_some_and(|leaving| leaving != host);
+        if voters.contains(&host) && (another || voters.iter().any(goes)) {
+            return Err(DeleteError::Voter(host));
+        }
+        Ok(())
+    }
+
+    /// A host is being deleted; of those that keep the log no other one may be before it is out.
+    pub(crate) fn leaves(&mut self, host: HostId) {
+        if self.voting.voter.as_ref().is_some_and(|voter| voter.has(host)) {
+            self.voting.leaving = Some(host);
+        }
     }
 
     /// The leader says who we are.
@@ -307,6 +322,9 @@ impl Node {
         self.me = Some(you);
         // Whoever kept the log was another one.
         self.voting.voter = None;
+        if !self.config.keeps_table {
+            self.voting.vm_key = None;
+        }
         self.set_lost_after(snapshot.lost_after_ms);
         self.log = Some(ControlState::from_snapshot(snapshot));
         self.standing = Standing::default();

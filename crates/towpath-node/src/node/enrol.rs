@@ -278,12 +278,11 @@ impl Node {
                     if let Some(member) = self.local.members.get_mut(task) {
                         member.registered = true;
                     }
-                    if self.is_shared() {
-                        let again = &mut self.local.questions.again;
-                        serial = again.ask(task, number, op);
-                        if self.standing.frozen && again.hold(now, task, number) {
-                            return;
-                        }
+                    let shared = self.is_shared();
+                    let again = &mut self.local.questions.again;
+                    serial = again.ask(task, number, (op, shared));
+                    if self.standing.frozen && again.hold(now, task, number) {
+                        return;
                     }
                 }
                 let asked = Asked { asker: task, number, serial, question };

@@ -38,8 +38,9 @@ impl Node {
 
     /// An answer of the registry goes to those who asked.
     pub(crate) fn registry_reply(&mut self, now: Instant, reply: Reply) {
+        let Some(me) = self.me else { return };
         let Reply { askers, answer } = reply;
-        let answer = answer.and_then(|a| self.lead.contents.give_out(a)).map(Answer::Registry);
+        let answer = answer.and_then(|a| self.lead.contents.give_out(me, a)).map(Answer::Registry);
         if let [(asker, number)] = askers[..] {
             return self.reply(now, asker, number, answer);
         }

@@ -67,10 +67,13 @@ impl Node {
     ) {
         let mut going = BTreeSet::new();
         let mut judge = |host| match self.may_delete(host) {
-            Ok(()) if going.insert(host) => Ok(()),
+            Ok(()) if going.insert(host) => {
+                self.leaves(host);
+                Ok(())
+            }
             Ok(()) | Err(DeleteError::Unknown(_)) => Err(Fault::NoHost),
             Err(DeleteError::NotLeader) => Err(self.frozen()),
-            Err(DeleteError::Leader(_)) => Err(Fault::Denied),
+            Err(DeleteError::Leader(_) | DeleteError::Voter(_)) => Err(Fault::Denied),
         };
         let answer = Answer::Each(hosts.into_iter().map(&mut judge).collect());
         let Some(last) = going.pop_last() else {

@@ -6,8 +6,8 @@ use core::time::Duration;
 use towpath_proto::association::{Association, End};
 use towpath_proto::memory::BLOCK_COST;
 use towpath_proto::{AssociationEvent, AssociationId, Block, EndpointEvent, HostKey, Memory};
-use towpath_vm::Message;
 use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
+use towpath_vm::{HostState, Message};
 use towpath_wire::{ChannelId, HostId, Instant};
 
 use super::Node;
@@ -99,15 +99,18 @@ impl Node {
         } else if self.say_farewell(now, id, &key, hello) || self.admit(now, id, key, hello) {
             return;
         }
-        let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0)).map(|h| h.id);
+        let host = self.log.as_ref().and_then(|l| l.table().by_key(&key.0));
+        // A call of ours may be answered by one that was lost meanwhile, and does not know it.
+        let asks = self.lead.recovery.is_some();
+        let host = host.filter(|h| h.state == HostState::Up || asks).map(|h| h.id);
         let theirs = Hello::decode(hello, &self.config.build).ok().and_then(|h| h.purpose.kept());
-        match host {
-            Some(host) => {
-                self.contact_made(now, host, id, memory);
-                self.contact_is_back(now, host, id, theirs);
-            }
-            None => self.close(now, id, (reason::FENCED, "not in the host table"), memory),
-        }
+        let Some(host) = host else {
+            // What it has said before it hears that is nobody's.
+            self.peers.forget(id);
+            return self.close(now, id, (reason::FENCED, "not in the host table"), memory);
+        };
+        self.contact_made(now, host, id, memory);
+        self.contact_is_back(now, host, id, theirs);
     }
 
     /// An association to `host` stands; one that stood before is given up.

@@ -168,7 +168,11 @@ impl Node {
 
     /// Somebody leads again: it is asked what its tasks asked of the one before.
     pub(crate) fn ask_again(&mut self, now: Instant) {
-        let Some(leader) = self.leader() else { return };
+        let Some(leader) = self.leader().filter(|_| self.is_shared()) else { return };
+        for (task, number) in self.local.questions.again.lost() {
+            let fault = self.frozen();
+            self.answer(task, number, Err(fault));
+        }
         for (asker, number, serial, op) in self.local.questions.again.again() {
             let Some(member) = self.local.members.get_mut(asker) else { continue };
             if let Some(before) = member.questions.remove(&number) {

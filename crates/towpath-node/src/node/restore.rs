@@ -34,14 +34,21 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { snapshot, deleted, led, .. } = saved;
+        let Saved { mut snapshot, deleted, led, alone, .. } = saved;
         let mut node = Self::new(config, crypto, rng);
-        let own = snapshot.table.get(snapshot.leader).map(|h| h.key);
-        if own != Some(node.endpoint.public_key().0) {
-            return Err(SavedError::OtherKey);
+        let own = snapshot.table.by_key(&node.endpoint.public_key().0).map(|h| h.id);
+        let others = snapshot.is_shared() || own != Some(snapshot.leader);
+        match own {
+            Some(own) if alone => {
+                snapshot.leader = own;
+                snapshot.voters = [own].into();
+            }
+            // One that was deleted by others hears so from them.
+            None if alone || !snapshot.is_shared() => return Err(SavedError::OtherKey),
+            _ => {}
         }
         node.voting.vm_key = Some(vm_key.into());
-        if snapshot.is_shared() {
+        if others && !alone {
             node.come_back(now, &snapshot);
             return Ok(node);
         }
@@ -60,7 +67,7 @@ impl Node {
         }
         let (snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
         let voters = self.voting.voter.as_ref().map_or(self.config.voters, |voter| voter.wanted);
-        Some(Saved { snapshot, deleted, voters, led: 0 })
+        Some(Saved { snapshot, deleted, voters, led: 0, alone: false })
     }
 
     /// Others may lead by now: this founder joins them, as whoever holds the VM key may.

@@ -241,6 +241,10 @@ impl Node {
             self.malformed += u64::from(!is_shared);
             return;
         }
+        if self.standing.doubted.is_some_and(|at| now.since(at) < RETRY_LEADER) {
+            return;
+        }
+        self.standing.doubted = Some(now);
         let report = self.own_report();
         for voter in voters {
             self.tell(now, voter, Message::Report(report.clone()));
@@ -352,6 +356,7 @@ impl Node {
         self.lead.suspects.clear(from);
         self.forget_unreachable(from);
         self.tell(now, from, Message::Resumed(Resumed { snapshot }));
+        self.keep_again(now, from);
     }
 
     /// A host says what it knows to one that does not lead: it hears who does, if that is news.

@@ -22,6 +22,9 @@ use crate::voting::{LogName, Reach, Step, Voter};
 
 /// Who was heard within so long can be counted on: three beats.
 const HEARD: Duration = Duration::from_millis(600);
+/// Bytes that wait for a host beyond which it is told nothing of the log: it is as good as silent.
+/// Far more than tasks may have waiting there, so that they do not keep votes back.
+const WAITING_MAX: u64 = 64 << 20;
 /// How often a host that has not said what it knows is told who leads, in ticks.
 const TELL_EVERY: u32 = 20;
 
@@ -46,6 +49,7 @@ impl Node {
     pub(crate) fn leads(&self) -> bool {
         self.me.is_some()
             && self.me == self.leader()
+            && !self.standing.frozen
             && self.voting.voter.as_ref().is_none_or(|voter| voter.leads())
     }
 
@@ -112,6 +116,14 @@ impl Node {
             voter.tick(now);
         }
         let (taken, is_out) = (voter.taken(), voter.is_out());
+        for kept in voter.released() {
+            if self.me == Some(kept.holder) {
+                self.lead.contents.forget(&kept);
+            }
+        }
+        let voter = &self.voting.voter;
+        let leaving = self.voting.leaving;
+        self.voting.leaving = leaving.filter(|h| voter.as_ref().is_some_and(|v| v.has(*h)));
         if let Some(state) = taken {
             self.take_lead(now, state);
         }
@@ -124,6 +136,8 @@ impl Node {
         }
         let said = self.say_votes(now);
         if is_out {
+            // Whoever waited for it hears that it is not known what became of that.
+            self.settle_proposals(now);
             self.voting.voter = None;
             if !self.config.keeps_table {
                 self.voting.vm_key = None;
@@ -143,7 +157,7 @@ impl Node {
         let messages = voter.outgoing();
         let any = !messages.is_empty();
         for (host, bytes) in messages {
-            if self.peers.up(host).is_some() && self.peers.has_room(host) {
+            if self.peers.up(host).is_some() && self.peers.waiting(host) < WAITING_MAX {
                 self.tell(now, host, Message::Consensus(Consensus { bytes }));
             } else if self.is_up(host) && !self.lead.suspects.has(host) {
                 self.ensure_connection(now, host);
@@ -241,9 +255,11 @@ impl Node {
     }
 
     /// Another one reaches a host that this leader does not: it is not lost.
-    pub(crate) fn is_reached_by_another(&mut self, now: Instant, host: HostId) {
+    pub(crate) fn is_reached_by_another(&mut self, now: Instant, from: HostId, host: HostId) {
         let wait = RETURN_FOR.max(self.lost_after() * 2);
-        if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
+        let suspect = self.lead.suspects.by_host.get_mut(&host).filter(|suspect| suspect.asked);
+        let votes = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
+        if let Some(suspect) = suspect.filter(|_| votes) {
             let until = now + wait;
             *suspect = Suspect { until, latest: suspect.latest.max(until), asked: false };
             self.lead.suspects.arm();
@@ -389,7 +405,6 @@ impl Node {
             return;
         }
         self.lead.forget_judgements();
-        self.events.push_back(NodeEvent::LeaderLost(me));
-        self.tell_host_watches(&Err((me, true)));
+        self.events.push_back(NodeEvent::LeadLost { me });
     }
 }

@@ -366,3 +366,74 @@ fn a_leader_that_leaves_is_gone_and_not_lost() {
     let (voters, _) = net.node(leader).voters();
     assert_eq!(voters.len(), 3, "{voters:?}");
 }
+
+#[test]
+fn a_founder_that_followed_starts_again_from_what_it_kept_as_such() {
+    let keeping = || NodeConfig { keeps_table: true, ..sharing(0) };
+    let mut net = Net::founded(keeping());
+    for index in 1..4 {
+        net.add(sharing(index));
+        net.run(100);
+    }
+    net.run(500);
+    assert_eq!(net.node(0).voters().0.len(), 1, "its table is on no disk yet");
+    net.node(0).kept(u64::MAX);
+    net.run(500);
+    assert_eq!(net.node(0).voters().0.len(), 3);
+    let again = |net: &mut Net, saved| {
+        let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
+        Node::found_again(net.now, keeping(), crypto, rng, VM_KEY, saved)
+    };
+    for _ in 0..2 {
+        let saved = net.node(0).saved().expect("it keeps it, whoever leads");
+        net.crash(0);
+        net.run(4000);
+        let node = again(&mut net, saved).expect("it is its own");
+        net.seats[0].node = Some(node);
+        net.run(6000);
+        assert!(leader(&mut net) > 0);
+    }
+    let saved = net.node(0).saved().expect("it keeps it, whoever leads");
+    assert_ne!(
+        saved.addr(&towpath_proto::HostKey([9; 32])),
+        saved.addr(&{
+            let node = net.node(0);
+            node.endpoint().public_key()
+        })
+    );
+    // Most of those that vote are gone: it leads from there when told to, in a later term.
+    for host in 0..4 {
+        net.crash(host);
+    }
+    let term = saved.term();
+    let node = again(&mut net, saved.clone().alone()).expect("it is its own");
+    net.seats[0].node = Some(node);
+    net.run(4000);
+    assert!(net.node(0).leads());
+    assert!(net.node(0).saved().expect("it leads").term() > term + (1 << 31));
+    let crypto = Box::new(StandIn::new(5));
+    let other =
+        Node::found_again(net.now, keeping(), crypto, Rng::new(7, 1), VM_KEY, saved.alone());
+    assert!(other.is_err(), "that is another host's");
+}
+
+#[test]
+fn of_those_that_keep_the_log_one_is_deleted_after_the_other() {
+    let mut net = net(5);
+    let (voters, _) = net.node(0).voters();
+    let [_, two, three] = voters[..] else { panic!("{voters:?}") };
+    let delete =
+        |net: &mut Net, host| net.call(0, |node, now, memory| node.delete_host(now, host, memory));
+    assert_eq!(delete(&mut net, two), Ok(()));
+    assert_eq!(delete(&mut net, three), Err(crate::DeleteError::Voter(three)));
+    net.run(500);
+    assert_eq!(delete(&mut net, three), Ok(()));
+    for host in 1..5 {
+        if net.node(host).me().is_some_and(|me| [two, three].contains(&me)) {
+            net.crash(host);
+        }
+    }
+    net.run(5000);
+    assert_eq!(leader(&mut net), 0);
+    assert_eq!(net.node(0).voters().0.len(), 3);
+}

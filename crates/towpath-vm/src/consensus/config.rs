@@ -51,8 +51,9 @@ pub const APPEND_MAX: usize = (64 << 10) + COMMAND_MAX + 256;
 pub const PIECE_MAX: usize = 64 << 10;
 /// Pieces of a snapshot that are under way at once.
 pub(crate) const PIECES_UNDER_WAY: u64 = 8;
-/// Longest state in a snapshot: mailboxes by reference, 4095 hosts and 10 000 groups take a tenth.
-pub const STATE_MAX: usize = 64 << 20;
+/// Longest state in a snapshot: mailboxes of 64 MiB, answers of 16, 4095 hosts and 10 000 groups
+/// take three quarters of it.
+pub const STATE_MAX: usize = 128 << 20;
 /// Messages with entries under way to one replica at once.
 pub(crate) const APPENDS_UNDER_WAY: usize = 256;
 /// Fresh reads that wait at once.

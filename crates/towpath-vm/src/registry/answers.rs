@@ -12,6 +12,8 @@ use crate::talk::{Fault, RegistryAnswer};
 /// Bytes of all answers that are kept, about. Of one that finds no room it is known only that it
 /// was given.
 pub const ANSWERS_MAX: usize = 16 << 20;
+/// Answers of one task that are kept at most: those behind a question that waits for long.
+const ANSWERS_OF_TASK_MAX: usize = 1024;
 /// What an answer costs beside what it holds.
 const OVERHEAD: usize = 128;
 
@@ -72,10 +74,17 @@ impl Answers {
     /// A task is answered.
     pub(crate) fn give(&mut self, task: TaskId, number: u64, answer: &Answer) {
         let Some(serial) = self.asked.remove(&(task, number)) else { return };
+        let of_task = self.given.entry(task).or_default();
+        // Beyond that, and where not even that it was given finds room, it may be done again.
+        if of_task.len() >= ANSWERS_OF_TASK_MAX || self.bytes + OVERHEAD > ANSWERS_MAX {
+            return;
+        }
         let fits = self.bytes + cost(Some(answer)) <= ANSWERS_MAX;
         let kept = fits.then(|| answer.clone());
         self.bytes += cost(kept.as_ref());
-        self.given.entry(task).or_default().insert(serial, kept);
+        if let Some(before) = of_task.insert(serial, kept) {
+            self.bytes -= cost(before.as_ref());
+        }
     }
 
     /// How many there are, those that are not given yet among them.
@@ -129,6 +138,24 @@ mod tests {
         all.ask(task(1), 5, of(0, 0));
         all.give(task(1), 5, &done);
         assert_eq!(all, Answers::default(), "that will not be asked again");
+    }
+
+    #[test]
+    fn a_task_whose_first_question_waits_has_so_many_answers_kept_and_no_more() {
+        let mut all = Answers::default();
+        let done = Ok(RegistryAnswer::Done);
+        for n in 1..=ANSWERS_OF_TASK_MAX as u64 + 10 {
+            all.ask(task(1), n, of(n, 1));
+            all.give(task(1), n, &done);
+        }
+        assert_eq!(all.len(), ANSWERS_OF_TASK_MAX);
+        assert_eq!(all.bytes, ANSWERS_OF_TASK_MAX * OVERHEAD);
+        // The same serial under two numbers is one answer.
+        let mut all = Answers::default();
+        all.ask(task(1), 1, of(1, 1));
+        all.ask(task(1), 2, of(1, 1));
+        (1..=2).for_each(|n| all.give(task(1), n, &done));
+        assert_eq!((all.len(), all.bytes), (1, OVERHEAD));
     }
 
     #[test]

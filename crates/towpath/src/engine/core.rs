@@ -384,6 +384,7 @@ impl Engine {
         self.control.order(order);
     }
 
+    // tidy: dispatch
     fn event(
         &mut self,
         event: NodeEvent,
@@ -425,6 +426,7 @@ impl Engine {
                 log!("leader {id} out of contact: trying to reach it");
                 self.tell_watchers(&HostEvent::LeaderLost(id));
             }
+            NodeEvent::LeadLost { me } => log!("{me} leads no longer: most voters are silent"),
             NodeEvent::LeaderBack(id) => self.leader_is_back(id),
             NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
             NodeEvent::Returning { hosts } => log!("{}", returning(hosts)),
@@ -504,7 +506,7 @@ impl Engine {
         let sole = self.node.hosts().count() == 1;
         match self.node.saved() {
             // Whoever leads now has deleted this host.
-            Some(_) if self.is_over && !self.node.is_leader() => true,
+            Some(_) if self.is_over && !self.node.is_leader() && !self.node.is_frozen() => true,
             Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,
