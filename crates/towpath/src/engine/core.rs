@@ -384,7 +384,6 @@ impl Engine {
         self.control.order(order);
     }
 
-    // tidy: dispatch
     fn event(
         &mut self,
         event: NodeEvent,
@@ -404,10 +403,7 @@ impl Engine {
                     joined(&self.node);
                 }
             }
-            NodeEvent::JoinFailed(failure) => {
-                let addr = self.node.join_addr().unwrap_or(([0, 0, 0, 0], 0).into());
-                return Err(EngineError::Join { addr, failure });
-            }
+            NodeEvent::JoinFailed(failure) => return Err(self.join_failed(failure)),
             NodeEvent::HostAdded(host) => {
                 log!("host {} ({}) at {} added", host.id, host.name, host.addr);
                 self.tell_watchers(&HostEvent::Added(host));
@@ -461,6 +457,11 @@ impl Engine {
         let now = self.clock.now();
         let outcome = self.network.reserve(now, asked);
         self.node.reserved(now, asked.of, outcome, &mut self.memory);
+    }
+
+    fn join_failed(&self, failure: towpath_node::JoinFailure) -> EngineError {
+        let addr = self.node.join_addr().unwrap_or(([0, 0, 0, 0], 0).into());
+        EngineError::Join { addr, failure }
     }
 
     fn leader_is_back(&mut self, id: HostId) {
