@@ -197,7 +197,11 @@ fn another_hosts_table_is_no_founders() {
     for len in 0..bytes.len() {
         assert!(Saved::decode(&bytes[..len]).is_err(), "cut at {len}");
     }
-    assert!(vm.found_by_another(Saved::decode(&bytes).unwrap()).is_err());
+    let saved = || Saved::decode(&bytes).unwrap();
+    assert!(vm.found_by_another(9, saved()).is_err(), "the table does not know its key");
+    // One that does not lead in it asks whoever does.
+    let node = vm.found_by_another(1, saved()).unwrap();
+    assert!(!node.is_leader() && node.me().is_none());
 }
 
 /// The founder dies and starts again with an old table, out of reach of all hosts until it leads.

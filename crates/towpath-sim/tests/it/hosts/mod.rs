@@ -183,9 +183,13 @@ impl Vm {
     }
 
     /// The same by a host with another key.
-    pub(crate) fn found_by_another(&mut self, saved: Saved) -> Result<Node, SavedError> {
+    pub(crate) fn found_by_another(
+        &mut self,
+        host: usize,
+        saved: Saved,
+    ) -> Result<Node, SavedError> {
         let now = self.world.local_now(1);
-        Node::found_again(now, config(1), crypto(1), Rng::new(9, 9), [7; 32], saved)
+        Node::found_again(now, config(1), crypto(host), Rng::new(9, 9), [7; 32], saved)
     }
 
     pub(crate) fn run(&mut self, d: Duration) {
