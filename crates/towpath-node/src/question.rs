@@ -44,11 +44,13 @@ struct Open {
 }
 
 /// What tasks of this host asked about groups and mailboxes, to be asked again of the next leader.
-/// Invariants: `by_number` names each of `open` once; `bytes` is what those in `open` cost.
+/// Invariants: `by_number` names each of `open` once; `bytes` is what those in `open` cost; `held`
+/// has those of them that are, the longest first.
 #[derive(Debug, Default)]
 pub(crate) struct AskedAgain {
     open: BTreeMap<(TaskId, u64), Open>,
     by_number: BTreeMap<(TaskId, u64), u64>,
+    held: BTreeSet<(Instant, TaskId, u64)>,
     last: u64,
     bytes: usize,
 }
@@ -87,23 +89,24 @@ impl AskedAgain {
             && let Some(open) = self.open.remove(&(task, this))
         {
             self.bytes -= open.op.as_ref().map_or(0, cost);
+            if let Some(held) = open.held {
+                self.held.remove(&(held, task, this));
+            }
         }
     }
 
     /// Nobody can answer it now. Whether it is kept until somebody can.
     pub(crate) fn hold(&mut self, now: Instant, task: TaskId, number: u64) -> bool {
-        let this = self.by_number.get(&(task, number));
-        let Some(open) = this.and_then(|this| self.open.get_mut(&(task, *this))) else {
-            return false;
-        };
-        if open.op.is_some() {
-            open.held.get_or_insert(now);
-        }
-        open.op.is_some()
+        let Some(this) = self.by_number.get(&(task, number)).copied() else { return false };
+        let open = self.open.get_mut(&(task, this)).filter(|open| open.op.is_some());
+        let Some(open) = open else { return false };
+        self.held.insert((*open.held.get_or_insert(now), task, this));
+        true
     }
 
     /// All that are open, to be asked of whoever leads now; whoever asks them has them in hand.
     pub(crate) fn again(&mut self) -> Vec<(TaskId, u64, Serial, RegistryOp)> {
+        self.held.clear();
         let open = self.open.iter_mut().filter_map(|((task, this), open)| {
             open.held = None;
             Some((*task, *this, open.number, open.op.clone()?))
@@ -121,14 +124,14 @@ impl AskedAgain {
 
     /// When one has been held for long enough.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.open.values().filter_map(|open| open.held).min().map(|held| held + KEPT_FOR)
+        self.held.first().map(|(held, ..)| *held + KEPT_FOR)
     }
 
     /// Those that have been.
     pub(crate) fn over(&self, now: Instant) -> Vec<(TaskId, u64)> {
-        let over = |open: &Open| open.held.is_some_and(|held| held + KEPT_FOR <= now);
-        let open = self.open.iter().filter(|(_, open)| over(open));
-        open.map(|((task, _), open)| (*task, open.number)).collect()
+        let over = self.held.iter().take_while(|(held, ..)| *held + KEPT_FOR <= now);
+        over.filter_map(|(_, task, this)| Some((*task, self.open.get(&(*task, *this))?.number)))
+            .collect()
     }
 
     fn clear(&mut self) {

@@ -137,8 +137,12 @@ pub(crate) struct Voter {
     /// The state as of the entry by which it has come to lead, until that is looked at.
     taken: Option<ControlState>,
     outgoing: Vec<(HostId, Vec<u8>)>,
+    /// So many bytes of entries are looked at before the state takes their place.
+    compact_after: usize,
     /// It has taken part.
     was_in: bool,
+    /// It was sent a state that it cannot read: it keeps nothing that it could vote with.
+    is_damaged: bool,
     /// How often it passed the lead on.
     passed: u32,
     ticks: u32,
@@ -172,7 +176,9 @@ impl Voter {
             leads_in: None,
             taken: None,
             outgoing: Vec::new(),
+            compact_after: COMPACT_AFTER,
             was_in: false,
+            is_damaged: false,
             passed: 0,
             ticks: 0,
             released: Vec::new(),
@@ -272,9 +278,9 @@ impl Voter {
         self.member(host).is_some()
     }
 
-    /// Whether this host took part, and does no longer.
+    /// Whether this host took part, and does no longer, or cannot.
     pub(crate) fn is_out(&self) -> bool {
-        self.was_in && !self.is_in() && self.replica.is_settled()
+        self.is_damaged || self.was_in && !self.is_in() && self.replica.is_settled()
     }
 
     fn is_in(&self) -> bool {
@@ -393,9 +399,10 @@ impl Voter {
             any = true;
             match decided {
                 Decided::Snapshot(snapshot) => {
-                    // Of a peer of the same build, and checked: it decodes.
-                    if let Ok(state) = ControlState::decode(&snapshot.state) {
-                        self.state = state;
+                    // Of a peer of the same build, and checked: else it is not gone on with.
+                    match ControlState::decode(&snapshot.state) {
+                        Ok(state) => self.state = state,
+                        Err(_) => self.is_damaged = true,
                     }
                 }
                 Decided::Entry(entry) => self.apply(entry),
@@ -453,12 +460,14 @@ impl Voter {
         }
     }
 
+    /// Has the state take the place of its entries, no more often than as much was said since as
+    /// the state has bytes: it is not even looked at before.
     fn compact(&mut self) {
-        if self.replica.log_bytes() < COMPACT_AFTER {
+        if self.replica.log_bytes() < self.compact_after {
             return;
         }
         let state = self.state.encode();
-        // A state that grows is written down no more often than as much was said since.
+        self.compact_after = COMPACT_AFTER.max(state.len());
         if self.replica.log_bytes() >= state.len() && state.len() <= consensus::config::STATE_MAX {
             self.replica.compact(state);
         }

@@ -183,6 +183,10 @@ fn where_most_of_those_that_voted_are_gone_the_founder_leads_again_when_told_to(
     let out = vm.towpath(&["hosts"]);
     assert!(text(&out.stderr).contains("until another one leads"), "{}", text(&out.stderr));
     kill(&vm, 1);
+    // Not told so, it asks those that are gone, and says what can be done.
+    let out = vm.towpath(&["up"]);
+    let said = text(&out.stderr);
+    assert!(!out.status.success() && said.contains("`towpath up --recover` leads"), "{said}");
     let out = vm.towpath(&["up", "--recover"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     assert_eq!(leader(&vm), Some(1));

@@ -46,7 +46,7 @@ impl Reach for Reached<'_> {
 
 impl Node {
     /// Whether this host leads, and can have something decided.
-    pub(crate) fn leads(&self) -> bool {
+    pub fn leads(&self) -> bool {
         self.me.is_some()
             && self.me == self.leader()
             && !self.standing.frozen
@@ -56,11 +56,6 @@ impl Node {
     /// How this host keeps the log, in words.
     pub fn voting(&self) -> alloc::string::String {
         self.voting.voter.as_ref().map_or_else(|| "none".into(), |voter| voter.describe())
-    }
-
-    /// Whether this host leads.
-    pub fn is_leader(&self) -> bool {
-        self.leads()
     }
 
     /// Hosts that keep the log: those that vote, and those that are only sent it. Nobody where one

@@ -480,7 +480,7 @@ impl<'a> Run<'a> {
     /// have to live, so all of them do before one goes.
     fn may_crash(&self) -> bool {
         let nodes = || self.world.hosts.iter().filter_map(|h| h.node.as_ref());
-        let Some(leader) = nodes().find(|node| node.is_leader()) else { return false };
+        let Some(leader) = nodes().find(|node| node.leads()) else { return false };
         let (voters, _) = leader.voters();
         let lives = |id: &HostId| nodes().any(|node| node.me() == Some(*id) && !node.is_frozen());
         self.scenario.voters == 1 || voters.len() >= 3 && voters.iter().all(lives)

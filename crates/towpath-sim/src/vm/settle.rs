@@ -50,7 +50,7 @@ impl Run<'_> {
     }
 
     fn leader_packets(&self) -> u64 {
-        let node = self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.is_leader());
+        let node = self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.leads());
         let counters = node.map(Node::counters).into_iter().flatten();
         let wanted = |name: &str| name == "packets_sent" || name == "packets_received";
         counters.filter(|(name, _)| wanted(name)).map(|(_, n)| n).sum()
@@ -75,7 +75,7 @@ impl Run<'_> {
     fn check_leader(&mut self, living: &[usize]) -> u64 {
         let node = |host: &usize| self.world.hosts[*host].node.as_ref();
         let leaders: Vec<usize> =
-            living.iter().filter(|h| node(h).is_some_and(Node::is_leader)).copied().collect();
+            living.iter().filter(|h| node(h).is_some_and(Node::leads)).copied().collect();
         let [leader] = leaders[..] else {
             let keeps = living.iter().filter_map(|h| Some(format!("{h}: {}", node(h)?.voting())));
             let what = format!("hosts {leaders:?} lead: {:?}", keeps.collect::<Vec<_>>());
@@ -151,8 +151,7 @@ impl Run<'_> {
         let mut peaks: Vec<(String, u64)> = peaks.into_iter().collect();
         peaks.sort();
         self.out.peaks = peaks;
-        let leader =
-            self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.is_leader());
+        let leader = self.world.hosts.iter().filter_map(|h| h.node.as_ref()).find(|n| n.leads());
         if let Some(node) = leader {
             self.out.growth.table = node.hosts().count();
             self.out.growth.snapshot_bytes = node.snapshot_bytes();

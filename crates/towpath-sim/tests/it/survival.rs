@@ -201,7 +201,7 @@ fn another_hosts_table_is_no_founders() {
     assert!(vm.found_by_another(9, saved()).is_err(), "the table does not know its key");
     // One that does not lead in it asks whoever does.
     let node = vm.found_by_another(1, saved()).unwrap();
-    assert!(!node.is_leader() && node.me().is_none());
+    assert!(!node.leads() && node.me().is_none());
 }
 
 /// The founder dies and starts again with an old table, out of reach of all hosts until it leads.

@@ -507,7 +507,7 @@ impl Engine {
         let sole = self.node.hosts().count() == 1;
         match self.node.saved() {
             // Whoever leads now has deleted this host.
-            Some(_) if self.is_over && !self.node.is_leader() && !self.node.is_frozen() => true,
+            Some(_) if self.is_over && !self.node.leads() && !self.node.is_frozen() => true,
             Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,
