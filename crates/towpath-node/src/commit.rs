@@ -9,6 +9,8 @@ use towpath_vm::registry::Kept;
 use towpath_vm::talk::{Answer, Fault};
 use towpath_wire::{HostId, TaskId};
 
+use crate::invitations::INVITATIONS_MAX;
+
 /// Questions of tasks that wait for the log at once: a log that commits nothing is not filled by
 /// those who go on asking. What nobody waits for is proposed anyway, see [`Fact`].
 pub(crate) const PROPOSALS_MAX: usize = 16_384;
@@ -23,6 +25,9 @@ pub(crate) const TASK_PROPOSALS_MAX: usize = HOST_PROPOSALS_MAX / 4;
 /// Newcomers that wait at once: as many as a virtual machine has hosts. They are counted apart, so
 /// that no task keeps a host out.
 pub(crate) const NEWCOMERS_MAX: usize = 4096;
+
+/// Tokens whose issue or end waits at once: as many as are good at once.
+pub(crate) const OWNERS_MAX: usize = INVITATIONS_MAX;
 
 /// What a command says that nobody waits for. One that is not decided yet is not proposed again,
 /// so there are at most four for each host, one for each task that the registry knows, and two for
@@ -42,13 +47,18 @@ impl Fact {
             Command::Leave(Leave { host, deleted }) => Some(Self::Left(*host, *deleted)),
             Command::TaskOver(task) => Some(Self::TaskOver(*task)),
             Command::ForgetWaits(host) => Some(Self::ForgetWaits(*host)),
-            Command::Join(_) | Command::Ask(_) | Command::Lead(_) | Command::Voters(_) => None,
+            Command::Join(_)
+            | Command::Ask(_)
+            | Command::Lead(_)
+            | Command::Voters(_)
+            | Command::Invite(_)
+            | Command::Revoke(_) => None,
         }
     }
 }
 
-/// Who waits for what it was asked for. Invariants: `by_task`, `by_host` and
-/// `newcomers` count `waiting`, and have nobody at zero; what is proposed behind a fact does not
+/// Who waits for what it was asked for. Invariants: `by_task`, `by_host`, `newcomers` and `owners`
+/// count `waiting`, and have nobody at zero; what is proposed behind a fact does not
 /// depend on it.
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
@@ -56,6 +66,7 @@ pub(crate) struct Proposals {
     by_task: BTreeMap<TaskId, usize>,
     by_host: BTreeMap<HostId, usize>,
     newcomers: usize,
+    owners: usize,
     /// Facts that are not decided, by their tickets.
     facts: BTreeMap<Ticket, Fact>,
     /// The tickets of those that need not be proposed again.
@@ -88,10 +99,13 @@ impl Proposals {
             Waiting::Newcomer(_) => {
                 Vec::from([("newcomers that wait for the log", self.newcomers, NEWCOMERS_MAX)])
             }
+            Waiting::Owner(_) => {
+                Vec::from([("changes of tokens that wait for the log", self.owners, OWNERS_MAX)])
+            }
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 let of_task = self.by_task.get(task).copied().unwrap_or(0);
                 let of_host = self.by_host.get(&task.host()).copied().unwrap_or(0);
-                let all = self.waiting.len() - self.newcomers;
+                let all = self.waiting.len() - self.newcomers - self.owners;
                 Vec::from([
                     ("changes of one task that wait for the log", of_task, TASK_PROPOSALS_MAX),
                     ("changes of one host that wait for the log", of_host, HOST_PROPOSALS_MAX),
@@ -130,6 +144,7 @@ impl Proposals {
     pub(crate) fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
+            Waiting::Owner(_) => self.owners += 1,
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 self.asks(*task);
                 *self.by_task.entry(*task).or_default() += 1;
@@ -149,6 +164,7 @@ impl Proposals {
         let waiting = self.waiting.remove(&ticket)?;
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers -= 1,
+            Waiting::Owner(_) => self.owners -= 1,
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 one_less(&mut self.by_task, *task);
                 one_less(&mut self.by_host, task.host());
@@ -170,19 +186,13 @@ pub(crate) fn one_less<K: Copy + Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
 /// Who waits for a command.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// A newcomer.
-    Newcomer(Newcomer),
+    /// A newcomer, by its connection.
+    Newcomer(AssociationId),
+    /// This host's owner, who issued or revoked the token of this nonce.
+    Owner([u8; 16]),
     /// A task, with what it is answered then.
     Task(TaskId, u64, Answer),
     /// A task that asked the registry: its answer is an effect. What is kept of its question is the
     /// state's once that is committed.
     Asker(TaskId, u64, Option<Kept>),
-}
-
-/// A host that is to be taken in.
-#[derive(Debug)]
-pub(crate) struct Newcomer {
-    pub(crate) id: AssociationId,
-    /// The token that counts as used by it.
-    pub(crate) nonce: Option<[u8; 16]>,
 }

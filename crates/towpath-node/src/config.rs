@@ -1,6 +1,7 @@
 //! What a host is started with.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use towpath_proto::{Config, Crypto, HostKey, Psk};
@@ -53,10 +54,13 @@ pub struct Invitation {
 /// Where and how to join.
 #[derive(Clone, Debug)]
 pub struct JoinTarget {
-    /// The leader's address.
+    /// The address of the host that issued the token, and led then.
     pub addr: SocketAddr,
-    /// The leader's static key.
+    /// Its static key.
     pub key: HostKey,
+    /// Others that might come to lead when it was issued: they are asked one after the other where
+    /// that one does not answer, or does not lead any more.
+    pub others: Vec<(SocketAddr, HostKey)>,
     /// The token.
     pub invitation: Invitation,
 }
@@ -137,4 +141,7 @@ pub mod refusal {
     pub const USED: u16 = 12;
     /// The hello says something that this host does not know, and must not pass over.
     pub const KIND: u16 = 13;
+    /// The same as [`NOT_LEADER`], to a newcomer with a token, by one that may lead and knows who
+    /// does: the text says where that is, and by which key (`towpath_node`'s `joining` module).
+    pub const REFERRED: u16 = 14;
 }

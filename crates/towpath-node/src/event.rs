@@ -1,5 +1,6 @@
 //! What a node tells its owner.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,6 +14,7 @@ use towpath_wire::{ChannelId, HostId, LinkId, TaskId, VersionRange};
 
 use crate::data::Delivery;
 use crate::egress::Reservation;
+use crate::invitations::InviteError;
 
 /// Why joining failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +32,14 @@ pub enum JoinFailure {
     /// The host there said no.
     #[error("it refuses: {}", .0.text)]
     Refused(Refusal),
+    /// None of the hosts that may lead, as the token says, lets this one in.
+    #[error("none of the {hosts} hosts that the token names takes this one in; {failure}")]
+    NoneOf {
+        /// How many.
+        hosts: usize,
+        /// What the last one says, or the last that said anything.
+        failure: Box<JoinFailure>,
+    },
 }
 
 /// Why a request could not even be made.
@@ -141,6 +151,14 @@ pub enum NodeEvent {
     },
     /// The log says that this host was deleted from the table.
     Deleted,
+    /// What came of a token that this host was to issue or to revoke, by its nonce; in the order in
+    /// which that was asked for.
+    TokenDecided {
+        /// Which.
+        nonce: [u8; 16],
+        /// It is issued or revoked, or why not.
+        outcome: Result<(), InviteError>,
+    },
     /// Something to do with a process.
     Action(Action),
     /// News of a request of ours.

@@ -1,12 +1,71 @@
 //! A join under way, or a return.
+//!
+//! A host that may lead, and does not, refers a newcomer with a token to the one that does: its
+//! token may be older than that. The text of the refusal is then
+//!
+//! ```text
+//! address and port | space | static key (64 hexadecimal digits) | space | name
+//! ```
+//! sealed as every refusal is, so that only a host with the VM key can have written it.
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use core::fmt::Write as _;
 use core::net::SocketAddr;
+use core::time::Duration;
 
-use towpath_proto::{AssociationId, HostKey, Psk};
+use towpath_proto::{AssociationId, ConnectFailure, HostKey, Psk, Refusal};
 use towpath_wire::{Admission, Instant};
 
+use crate::config::refusal;
 use crate::hello::Purpose;
+
+/// How long a newcomer goes on asking those that its token names, while one of them says that
+/// another host leads: a few elections.
+pub(crate) const ELECT_FOR: Duration = Duration::from_secs(8);
+
+/// Hosts that a newcomer may be referred to, beside those that its token names.
+const REFERRED_MAX: usize = 8;
+/// What one says that does not lead.
+pub(crate) const NOT_LEADER: &str = "only the leader of the virtual machine admits hosts";
+
+/// Where a newcomer is sent, and by which key that host is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Referral {
+    pub(crate) addr: SocketAddr,
+    pub(crate) key: HostKey,
+    pub(crate) name: String,
+}
+
+impl Referral {
+    pub(crate) fn emit(&self) -> String {
+        let mut text = format!("{} ", self.addr);
+        for byte in self.key.0 {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text + " " + &self.name
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(3, ' ');
+        let (addr, hex, name) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+        let mut key = [0; 32];
+        if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (i, byte) in key.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok()?;
+        }
+        Some(Self { addr, key: HostKey(key), name: name.into() })
+    }
+
+    /// The same for people.
+    fn refusal(&self) -> Refusal {
+        let Self { addr, name, .. } = self;
+        Refusal { code: refusal::NOT_LEADER, text: format!("{NOT_LEADER}: {name} at {addr}") }
+    }
+}
 
 /// What brings a host to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +76,19 @@ pub(crate) enum Reason {
     Lost,
     /// It founded the virtual machine, and others may lead that by now.
     Founded,
+}
+
+/// What a newcomer does that is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It asks another one that may lead.
+    Another,
+    /// It asks them all once more, a little later.
+    Again,
+    /// It gives up: who has said no, knows.
+    Refused,
+    /// It gives up: none of them has let it in.
+    Nobody,
 }
 
 /// A join under way.
@@ -33,6 +105,14 @@ pub(crate) struct Joining {
     pub(crate) admission: Admission,
     pub(crate) psk: Psk,
     pub(crate) reason: Reason,
+    /// When it began.
+    pub(crate) since: Instant,
+    /// How many have been asked since all were.
+    pub(crate) asked: usize,
+    /// One of these said no, though not for good: what it says.
+    pub(crate) said: Option<ConnectFailure>,
+    /// How many times it was sent elsewhere.
+    pub(crate) referred: usize,
 }
 
 impl Joining {
@@ -40,7 +120,20 @@ impl Joining {
     pub(crate) fn again(now: Instant, addr: SocketAddr, key: HostKey) -> Self {
         let (admission, psk) = (Admission::Member, Psk::MEMBER);
         let (id, retry_at, others, reason) = (None, Some(now), VecDeque::new(), Reason::Lost);
-        Self { id, retry_at, addr, key, others, admission, psk, reason }
+        Self {
+            id,
+            retry_at,
+            addr,
+            key,
+            others,
+            admission,
+            psk,
+            reason,
+            since: now,
+            asked: 0,
+            said: None,
+            referred: 0,
+        }
     }
 
     pub(crate) fn purpose(&self) -> Purpose {
@@ -53,5 +146,52 @@ impl Joining {
             self.others.push_back((self.addr, self.key));
             (self.addr, self.key) = (addr, key);
         }
+    }
+
+    /// One that does not lead says who does: that one is the next to be asked. Gives the refusal as
+    /// people may read it.
+    pub(crate) fn follow(&mut self, failure: ConnectFailure) -> ConnectFailure {
+        let ConnectFailure::Refused(Refusal { code: refusal::REFERRED, text }) = &failure else {
+            return failure;
+        };
+        let Some(referral) = Referral::parse(text) else { return failure };
+        let to = (referral.addr, referral.key);
+        let known = self.others.iter().position(|(_, key)| *key == referral.key);
+        if let Some(known) = known {
+            self.others.remove(known);
+        } else if self.referred < REFERRED_MAX {
+            self.referred += 1;
+        } else {
+            return ConnectFailure::Refused(referral.refusal());
+        }
+        self.others.push_front(to);
+        ConnectFailure::Refused(referral.refusal())
+    }
+
+    /// What a newcomer does that was told to join, and was not let in.
+    pub(crate) fn next(&mut self, now: Instant, failure: &ConnectFailure) -> Next {
+        const ELSEWHERE: [u16; 3] = [refusal::NOT_LEADER, refusal::NOT_MEMBER, refusal::RECOVERING];
+        match failure {
+            ConnectFailure::Refused(r) if ELSEWHERE.contains(&r.code) => {
+                self.said = Some(failure.clone());
+            }
+            // It knows best: it leads, or speaks another language.
+            ConnectFailure::Refused(_) | ConnectFailure::Version(_) => return Next::Refused,
+            ConnectFailure::NoAnswer | ConnectFailure::Yielded | ConnectFailure::WrongKey => {}
+        }
+        self.turn();
+        self.asked += 1;
+        if self.asked <= self.others.len() {
+            return Next::Another;
+        }
+        self.asked = 0;
+        let several = !self.others.is_empty();
+        let goes_on = several && self.said.is_some() && now.since(self.since) < ELECT_FOR;
+        if goes_on { Next::Again } else { Next::Nobody }
+    }
+
+    /// Why none has let it in: who said something says more than who said nothing.
+    pub(crate) fn why(&mut self, last: ConnectFailure) -> ConnectFailure {
+        self.said.take().unwrap_or(last)
     }
 }

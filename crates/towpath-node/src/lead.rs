@@ -3,7 +3,7 @@
 use crate::broken::Broken;
 use crate::commit::Proposals;
 use crate::contents::Contents;
-use crate::invitations::Invitations;
+use crate::invitations::Asking;
 use crate::restore::Recovery;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
@@ -29,7 +29,7 @@ pub(crate) struct Lead {
     pub(crate) proposals: Proposals,
     /// What the control state names of mailbox entries.
     pub(crate) contents: Contents,
-    pub(crate) invitations: Invitations,
+    pub(crate) asking: Asking,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
     pub(crate) halt_at: Option<Instant>,
 }
@@ -57,7 +57,7 @@ impl Default for Lead {
             alone: Box::new(Alone::default()),
             proposals: Proposals::default(),
             contents: Contents::default(),
-            invitations: Invitations::default(),
+            asking: Asking::default(),
             halt_at: None,
         }
     }

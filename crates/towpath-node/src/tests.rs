@@ -18,6 +18,7 @@ mod reserving;
 mod senders;
 mod spawning;
 mod standin;
+mod tokens;
 mod voting;
 
 use alloc::boxed::Box;

@@ -20,6 +20,7 @@ use towpath_wire::{HostId, TaskId};
 
 use crate::fields::{FIELDS_ALL_MAX, Fields};
 use crate::host::{Host, HostState, HostTable, NAME_MAX};
+use crate::invitations::{Invitations, Issued, NotGood, Shown};
 use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
 use crate::message::kinds;
 use crate::registry::{Answers, Body, Kept, Registry, Reply, Serial};
@@ -29,7 +30,7 @@ use crate::talk::RegistryOp;
 pub const DELETED_MAX: usize = 1024;
 
 /// Version of the encoded [`ControlState`].
-const STATE_VERSION: u8 = 3;
+const STATE_VERSION: u8 = 4;
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,10 @@ pub enum Command {
     Lead(HostId),
     /// These may come to lead.
     Voters(Vec<HostId>),
+    /// A token is to admit newcomers.
+    Invite(Invite),
+    /// A token is to admit nobody any more, named by its nonce.
+    Revoke([u8; 16]),
     /// A task asks about groups or mailboxes.
     Ask(Ask),
     /// A task has ended.
@@ -54,7 +59,8 @@ pub enum Command {
 
 kinds! {
     Command:
-    1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 16 Ask, 17 TaskOver, 18 ForgetWaits,
+    1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Invite, 7 Revoke,
+    16 Ask, 17 TaskOver, 18 ForgetWaits,
 }
 
 impl Command {
@@ -87,6 +93,18 @@ pub struct Join {
     pub slots: u16,
     /// What it says of kinds, known here or not.
     pub fields: Fields,
+    /// The token that it came with; `None`: its place in the host table is enough. One whose key
+    /// stands there when the command is applied uses none up.
+    pub token: Option<Shown>,
+}
+
+/// A token is issued.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invite {
+    /// The token, as it is in the list.
+    pub issued: Issued,
+    /// When, by the clock of whoever leads, in seconds since the Unix epoch.
+    pub at_unix_s: u64,
 }
 
 /// A host leaves.
@@ -121,6 +139,12 @@ pub enum Effect {
     /// The newcomer of the command cannot be taken in: all slots, or all bytes of fields
     /// ([`FIELDS_ALL_MAX`]), are taken.
     Full,
+    /// The newcomer's token admits nobody: others have used it up meanwhile, or it is over.
+    Uninvited(NotGood),
+    /// Whether a token is in the list now; if not, there are too many.
+    Issued(bool),
+    /// Whether a token was in the list that is no longer.
+    Revoked(bool),
     /// Tasks are to be answered.
     Reply(Reply),
     /// Nobody needs these bytes any more: whoever keeps them may forget them. Comes behind the
@@ -139,14 +163,15 @@ pub struct ControlState {
     registered: BTreeSet<TaskId>,
     /// Keys of deleted hosts, and who they were.
     deleted: BTreeMap<[u8; 32], HostId>,
+    invitations: Invitations,
     applied: u64,
 }
 
 impl ControlState {
     /// That of a virtual machine whose hosts are these, and nothing else is known.
     pub fn new(hosts: ControlLog) -> Self {
-        let (registry, answers, registered, deleted) = Default::default();
-        Self { hosts, registry, answers, registered, deleted, applied: 0 }
+        let (registry, answers, registered, deleted, invitations) = Default::default();
+        Self { hosts, registry, answers, registered, deleted, invitations, applied: 0 }
     }
 
     /// The same, where these were deleted before; not those that are up again.
@@ -157,6 +182,12 @@ impl ControlState {
         let down = deleted.into_iter().filter(|(key, _)| !is_up(key));
         self.deleted = down.take(DELETED_MAX).collect();
         self
+    }
+
+    /// The same, where these tokens are good.
+    #[must_use]
+    pub fn with_invitations(self, invitations: Invitations) -> Self {
+        Self { invitations, ..self }
     }
 
     /// A member's copy: the hosts of a snapshot.
@@ -199,6 +230,11 @@ impl ControlState {
         &self.deleted
     }
 
+    /// Tokens that were issued.
+    pub const fn invitations(&self) -> &Invitations {
+        &self.invitations
+    }
+
     /// Tasks of one host that asked the registry.
     pub fn registered_of(&self, host: HostId) -> Vec<TaskId> {
         let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
@@ -224,6 +260,12 @@ impl ControlState {
             Command::Leave(leave) => self.leave(leave, &mut effects),
             Command::Lead(host) => self.lead(host, &mut effects),
             Command::Voters(hosts) => self.change(Change::Voters(hosts), &mut effects),
+            Command::Invite(Invite { issued, at_unix_s }) => {
+                effects.push(Effect::Issued(self.invitations.issue(issued, at_unix_s)));
+            }
+            Command::Revoke(nonce) => {
+                effects.push(Effect::Revoked(self.invitations.revoke(&nonce)));
+            }
             Command::Ask(ask) => self.ask(ask, &mut effects),
             Command::TaskOver(task) => self.task_over(task),
             Command::ForgetWaits(host) => {
@@ -276,6 +318,11 @@ impl ControlState {
 
     fn join(&mut self, join: Join, effects: &mut Vec<Effect>) {
         let old = self.table().by_key(&join.key).cloned();
+        // Others may have used it up since this one came.
+        let token = join.token.filter(|_| old.is_none());
+        if let Some(Err(why)) = token.map(|shown| self.invitations.judge(&shown)) {
+            return effects.push(Effect::Uninvited(why));
+        }
         if let Some(Host { id, state: HostState::Up, .. }) = old {
             self.lost(id, effects);
         }
@@ -284,7 +331,10 @@ impl ControlState {
         let slot = self.table().free_slot().filter(|_| fits);
         let id = slot.and_then(|slot| HostId::new(slot, self.hosts.next_incarnation()));
         let Some(id) = id else { return effects.push(Effect::Full) };
-        let Join { key, name, addr, arch, speed, cpus, slots, fields } = join;
+        if let Some(Shown { nonce, .. }) = token {
+            self.invitations.count(&nonce);
+        }
+        let Join { key, name, addr, arch, speed, cpus, slots, fields, .. } = join;
         // Names tell hosts apart for people: no two alike, and each for as long as it can be.
         let taken = self.table().iter().any(|h| h.name == name && h.key != key);
         let name = match old.filter(|old| is_with_slot(&old.name, &name)) {
@@ -362,7 +412,7 @@ impl ControlState {
             return Err(StateError::Version(*version));
         }
         match postcard::take_from_bytes::<Self>(body) {
-            Ok((state, [])) => {
+            Ok((state, [])) if state.invitations.is_within_limit() => {
                 state.snapshot().check().map_err(StateError::Refused).map(|()| state)
             }
             _ => Err(StateError::Malformed),

@@ -6,6 +6,7 @@
 //! | [`host`], [`fields`] | the host table; what its entries say beside what every build knows |
 //! | [`log`] | the one ordered log through which the table changes |
 //! | [`consensus`] | the log that several hosts keep together |
+//! | [`invitations`] | tokens that were issued: part of control state |
 //! | [`control`] | control state, the commands that change it, the log that commits them |
 //! | [`task`] | what a task is started with and how it ends |
 //! | [`tasks`] | tasks that run on this host |
@@ -55,6 +56,7 @@ pub mod data;
 pub mod endpoint;
 pub mod fields;
 pub mod host;
+pub mod invitations;
 pub mod log;
 pub mod matching;
 pub mod members;

@@ -38,7 +38,7 @@ use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
 use crate::table::{self, TableError, TermError};
-use crate::token::Token;
+use crate::token::{Leader, Token};
 use crate::{BUILD, leftovers, log};
 
 /// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. Quiet
@@ -215,6 +215,9 @@ fn join_hint(e: &EngineError) -> &'static str {
         JoinFailure::NoAnswer(_) => {
             "\nhint: is the founder's daemon running, does a firewall stand between, and is the \
              token from its present life?"
+        }
+        JoinFailure::NoneOf { .. } => {
+            "\nhint: get a token where the leader runs: `towpath hosts` on any host shows which that is"
         }
         JoinFailure::WrongKey => {
             "\nhint: get a token from this virtual machine with `towpath token`"
@@ -487,12 +490,18 @@ fn node(
                 Some(saved) => Node::found_again(now, config, crypto, rng, vm_key, saved)
                     .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?,
             };
-            node.restore_invitations(issued);
+            node.restore_invitations(now, issued);
             Ok(node)
         }
         Role::Join(token) => {
-            let addr = config.links.nearest(&token.addrs()).unwrap_or(token.0.addr);
-            let target = JoinTarget { addr, ..token.0.clone() };
+            let host = |leader: &Leader| {
+                let addr = config.links.nearest(&leader.addrs).unwrap_or(leader.addrs[0]);
+                (addr, leader.key)
+            };
+            let mut hosts = token.leaders.iter().map(host);
+            let (addr, key) = hosts.next().expect("a token names one host at least");
+            let (others, invitation) = (hosts.collect(), token.invitation.clone());
+            let target = JoinTarget { addr, key, others, invitation };
             Ok(Node::join(now, config, Box::new(crypto), rng, target))
         }
     }

@@ -25,7 +25,7 @@ const ASK_WAIT: Duration = Duration::from_secs(2);
 #[command(after_help = "\
 Examples:
   towpath token                     on the first machine; then, on this one:
-  towpath join tow1-…               join with the token it printed
+  towpath join tow2-…               join with the token it printed
   towpath join - < token.txt        the same, with the token kept off the command line")]
 pub(crate) struct JoinArgs {
     /// The token; `-` reads it from standard input
@@ -94,7 +94,6 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
 
 /// Refuses a token of another virtual machine than the one that this name stands for here.
 fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
-    let key = token.0.key.0;
     let other = |what: &str, end: &str| {
         bail!(
             "virtual machine `{}` {what} on this machine, and the token is of another one\n\
@@ -105,7 +104,8 @@ fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
     for socket in control::sockets(vm).unwrap_or_default() {
         let Ok(mut client) = Client::connect(&socket) else { continue };
         let Ok(hosts) = control::host_table(&mut client) else { continue };
-        if !hosts.iter().any(|host| host.key == key) {
+        let is_named = |key: &[u8; 32]| token.leaders.iter().any(|leader| leader.key.0 == *key);
+        if !hosts.iter().any(|host| is_named(&host.key)) {
             return other("runs", "end this one first with `towpath down`");
         }
         return Ok(());
@@ -119,8 +119,8 @@ fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends something to each of the founder's addresses, by sockets that learn of it where nobody
-/// receives there and the machine, or a firewall, says so. A founder drops what it gets.
+/// Sends something to each of the addresses, by sockets that learn of it where nobody receives there
+/// and the machine, or a firewall, says so. A daemon drops what it gets.
 fn ask(addrs: &[SocketAddr]) -> Vec<(SocketAddr, UdpSocket)> {
     let ask = |addr: &SocketAddr| {
         let any: SocketAddr = if addr.is_ipv4() { ANY_V4 } else { ANY_V6 };
@@ -143,8 +143,8 @@ fn refused(asked: &[(SocketAddr, UdpSocket)]) -> Option<String> {
     }
     let addrs: Vec<String> = asked.iter().map(|(addr, _)| addr.to_string()).collect();
     Some(format!(
-        "nobody receives at {}\nhint: is the founder's daemon running, and is the token from its \
-         present life?",
+        "nobody receives at {}\nhint: is the daemon running that issued the token, and is the token \
+         from its present life?",
         addrs.join(", ")
     ))
 }

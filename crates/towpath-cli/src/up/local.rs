@@ -23,6 +23,9 @@ use towpath_wire::Rate;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
+/// The same where it joins: four of the five hosts that its token may name do not answer. Less than a
+/// start on another machine may take.
+const JOIN_WAIT: Duration = Duration::from_secs(25);
 /// How often it is looked whether somebody does not want to wait for that.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long one that is told to end before it is part of it may take to.
@@ -107,6 +110,8 @@ pub(super) struct Starting {
     number: u16,
     child: Child,
     log: PathBuf,
+    /// How long it may take.
+    within: Duration,
 }
 
 /// What sets [`Tuning::lost_after_ms`].
@@ -159,7 +164,8 @@ impl Start<'_> {
             // A daemon that ended before it read its token says why on its own.
             let _ = stdin.write_all(token.as_bytes());
         }
-        Ok(Starting { number: self.number, child, log })
+        let within = if self.token.is_some() { JOIN_WAIT } else { START_WAIT };
+        Ok(Starting { number: self.number, child, log, within })
     }
 }
 
@@ -198,7 +204,7 @@ impl Starting {
         });
         std::thread::spawn(move || vain().map(|why| also.send(Err(io::Error::other(why)))));
         let number = self.number;
-        let deadline = Instant::now() + START_WAIT;
+        let deadline = Instant::now() + self.within;
         let line = loop {
             match receive.recv_timeout(LOOK) {
                 Ok(line) => break line,
@@ -211,7 +217,7 @@ impl Starting {
                     let _ = self.child.kill();
                     bail!(
                         "daemon {number} did not start within {} s\nhint: see {}",
-                        START_WAIT.as_secs(),
+                        self.within.as_secs(),
                         self.log.display()
                     );
                 }

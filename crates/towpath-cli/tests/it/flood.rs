@@ -107,9 +107,9 @@ fn a_transfer_beside_a_flood_loses_nothing_and_memory_stays() {
     let seconds = std::env::var("TOWPATH_FLOOD_S").ok().and_then(|s| s.parse().ok()).unwrap_or(10);
     let (a, b) = (Vm::up(1), Vm::new());
     let mut token: towpath::Token = text(&a.towpath(&["token"]).stdout).parse().expect("a token");
-    let founder = token.0.addr;
+    let founder = token.leaders[0].addrs[0];
     let (kept, stop) = (Kept::default(), Arc::new(AtomicBool::new(false)));
-    token.0.addr = relay(founder, kept.clone(), stop.clone());
+    token.leaders[0].addrs[0] = relay(founder, kept.clone(), stop.clone());
     let out = b.with_input(&["join", "-"], token.to_string().as_bytes());
     assert!(out.status.success(), "{}", text(&out.stderr));
     let table = text(&b.towpath(&["up"]).stderr);

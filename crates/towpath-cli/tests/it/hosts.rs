@@ -286,7 +286,7 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
     // Somebody else does, who answers no stranger: the wait is told.
     let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut silent: towpath::Token = old.parse().unwrap();
-    silent.0.addr = other.local_addr().unwrap();
+    silent.leaders[0].addrs = vec![other.local_addr().unwrap()];
     let out = late.with_input(&["join", "-"], silent.to_string().as_bytes());
     assert_eq!(out.status.code(), Some(255));
     assert!(text(&out.stderr).contains("no answer within 5 s"), "{}", text(&out.stderr));
@@ -299,7 +299,7 @@ fn tokens_admit_and_stale_wrong_or_damaged_ones_do_not() {
 /// The same token with its expiry moved to the past: its secret no longer fits.
 fn expired(token: &str) -> String {
     let mut t: towpath::Token = token.parse().unwrap();
-    t.0.invitation.expiry_unix_s = 1;
+    t.invitation.expiry_unix_s = 1;
     t.to_string()
 }
 
@@ -307,8 +307,7 @@ fn expired(token: &str) -> String {
 fn with_addr_of(token: &str, other: &str) -> String {
     let mut t: towpath::Token = token.parse().unwrap();
     let other: towpath::Token = other.parse().unwrap();
-    t.0.addr = other.0.addr;
-    t.0.key = other.0.key;
+    t.leaders = other.leaders;
     t.to_string()
 }
 

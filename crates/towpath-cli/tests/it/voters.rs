@@ -149,6 +149,43 @@ fn the_leader_is_killed_again_and_again_and_nothing_is_lost_that_was_elsewhere()
 }
 
 #[test]
+fn a_token_admits_hosts_after_the_one_that_issued_it_was_killed_as_often_as_it_was_made_for() {
+    let vm = up("4");
+    let token = |uses: &str| text(&vm.towpath(&["token", "--uses", uses]).stdout);
+    let (twice, once, ended) = (token("2"), token("1"), token("9"));
+    let named = |token: &str| token.parse::<towpath::Token>().unwrap().leaders.len();
+    assert_eq!(named(&twice), 3, "all that may lead");
+    let join = |token: &str| vm.with_input(&["join", "-"], token.as_bytes());
+    let is_in = |out: &std::process::Output| {
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    };
+    is_in(&join(&once));
+    let id = ended.parse::<towpath::Token>().unwrap().id();
+    assert!(vm.towpath(&["token", "--revoke", &id]).status.success());
+    let killed = wait_for_leader(&vm);
+    kill(&vm, killed);
+    // Nobody waits for the next one: a newcomer asks one after the other, until one of them leads.
+    is_in(&join(&twice));
+    assert_ne!(wait_for_leader(&vm), killed);
+    for (token, why) in [(&once, "as many hosts as it was good for"), (&ended, "been revoked")] {
+        let out = join(token);
+        assert_eq!(out.status.code(), Some(255));
+        assert!(text(&out.stderr).contains(why), "{}", text(&out.stderr));
+    }
+    let out = vm.towpath(&["token", "--list", "--all", "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let used = |token: &str| {
+        let id = token.parse::<towpath::Token>().unwrap().id();
+        let all = list["tokens"].as_array().unwrap();
+        all.iter().find(|t| t["id"] == id).map(|t| t["uses"].as_u64().unwrap())
+    };
+    assert_eq!([used(&once), used(&twice), used(&ended)], [Some(1), Some(1), None]);
+    is_in(&join(&twice));
+    let out = join(&twice);
+    assert!(text(&out.stderr).contains("as many hosts"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn a_founder_that_was_killed_and_starts_again_follows_whoever_leads() {
     let vm = up("4");
     let mut task = task(&vm, 4);

@@ -10,8 +10,9 @@ use towpath_vm::{Change, Entry, Message};
 use towpath_wire::{HostId, Instant};
 
 use super::Node;
-use crate::commit::{Newcomer, Waiting};
+use crate::commit::Waiting;
 use crate::config::reason;
+use crate::invitations::InviteError;
 use crate::lead::Lead;
 
 impl Node {
@@ -30,7 +31,7 @@ impl Node {
         let waiting = waiting.into();
         if let Some(Err(limit)) = waiting.as_ref().map(|w| self.lead.proposals.room(w)) {
             self.lead.proposals.refused += 1;
-            return self.dropped(now, waiting, limit);
+            return self.dropped(now, waiting.as_ref(), limit);
         }
         let Lead { proposals, alone, .. } = &mut self.lead;
         let log = self.voting.log().unwrap_or(&mut **alone);
@@ -71,7 +72,7 @@ impl Node {
                 Outcome::Dropped(ticket) => {
                     let waiting = self.lead.proposals.decided(ticket);
                     let why = self.frozen();
-                    self.dropped(now, waiting, why);
+                    self.dropped(now, waiting.as_ref(), why);
                 }
             }
         }
@@ -80,25 +81,39 @@ impl Node {
     }
 
     fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
-        let mut newcomer = None;
-        let mut answer = None;
+        let (mut newcomer, mut owner, mut answer) = (None, None, None);
         match waiting {
-            Some(Waiting::Newcomer(n)) => newcomer = Some(n),
+            Some(Waiting::Newcomer(id)) => newcomer = Some(id),
+            Some(Waiting::Owner(nonce)) => owner = Some(nonce),
             Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
             Some(Waiting::Asker(..)) | None => {}
         }
         for effect in effects {
             match effect {
-                Effect::Changed(entry) => self.carry_out_change(now, entry, newcomer.as_mut()),
+                Effect::Changed(entry) => self.carry_out_change(now, entry, newcomer),
                 Effect::Joined(host) => {
                     if let Some(newcomer) = newcomer.take() {
-                        self.welcome_host(now, host, newcomer.id);
+                        self.welcome_host(now, host, newcomer);
                     }
                 }
                 Effect::Full => {
                     if let Some(newcomer) = newcomer.take() {
-                        self.turn_away(&newcomer, reason::FULL);
+                        self.closing.push((newcomer, reason::FULL));
                     }
+                }
+                // It asks again, and hears why.
+                Effect::Uninvited(_) => {
+                    if let Some(newcomer) = newcomer.take() {
+                        self.closing.push((newcomer, reason::TOKEN));
+                    }
+                }
+                Effect::Issued(done) => {
+                    let outcome = done.then_some(()).ok_or(InviteError::TooMany);
+                    self.token_decided(owner.take(), outcome);
+                }
+                Effect::Revoked(done) => {
+                    let outcome = done.then_some(()).ok_or(InviteError::Unknown);
+                    self.token_decided(owner.take(), outcome);
                 }
                 Effect::Reply(reply) => self.registry_reply(now, reply),
                 Effect::Released(kept) => {
@@ -113,13 +128,13 @@ impl Node {
         }
     }
 
-    fn carry_out_change(&mut self, now: Instant, entry: Entry, newcomer: Option<&mut Newcomer>) {
+    fn carry_out_change(&mut self, now: Instant, entry: Entry, newcomer: Option<AssociationId>) {
         if let Change::Added(host) = &entry.change {
             // It may have gone while its command was not committed yet.
             if let Some(newcomer) = newcomer
-                && self.remote_of(newcomer.id).is_some()
+                && self.remote_of(newcomer).is_some()
             {
-                self.peers.set_up(host.id, newcomer.id);
+                self.peers.set_up(host.id, newcomer);
             }
         }
         let change = entry.change.clone();
@@ -138,23 +153,19 @@ impl Node {
         self.greet(now, new);
     }
 
-    fn turn_away(&mut self, newcomer: &Newcomer, why: u16) {
-        if let Some(nonce) = newcomer.nonce {
-            self.lead.invitations.give_back(&nonce);
-        }
-        self.closing.push((newcomer.id, why));
-    }
-
     /// What was asked for will never be: whoever waits for it is told.
-    fn dropped(&mut self, now: Instant, waiting: Option<Waiting>, why: Fault) {
+    fn dropped(&mut self, now: Instant, waiting: Option<&Waiting>, why: Fault) {
         match waiting {
-            Some(Waiting::Newcomer(newcomer)) => self.turn_away(&newcomer, reason::UNDECIDED),
-            Some(Waiting::Task(task, number, _)) => self.reply(now, task, number, Err(why)),
+            Some(Waiting::Newcomer(id)) => self.closing.push((*id, reason::UNDECIDED)),
+            Some(Waiting::Owner(nonce)) => {
+                self.token_decided(Some(*nonce), Err(InviteError::Undecided));
+            }
+            Some(Waiting::Task(task, number, _)) => self.reply(now, *task, *number, Err(why)),
             Some(Waiting::Asker(task, number, kept)) => {
                 if let Some(kept) = kept {
-                    self.lead.contents.forget(&kept);
+                    self.lead.contents.forget(kept);
                 }
-                self.reply(now, task, number, Err(why));
+                self.reply(now, *task, *number, Err(why));
             }
             None => {}
         }

@@ -1,11 +1,13 @@
 //! Joining, leaving, losing hosts: everything that changes or reads the control log.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
 use towpath_vm::control::{Command, ControlState, DELETED_MAX, Join, Leave};
+use towpath_vm::invitations::Shown;
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, Entry, Host, HostState, LogError, Message, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
@@ -13,20 +15,20 @@ use towpath_wire::{Admission, HostId, Instant};
 
 use super::Node;
 use super::standing::RETRY_LEADER;
-use crate::commit::{Newcomer, Waiting};
+use crate::commit::Waiting;
 use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::copies::CERTAIN;
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
-use crate::joining::{Joining, Reason};
+use crate::joining::{Joining, NOT_LEADER, Next, Reason, Referral};
 use crate::standing::{Standing, is_later_life};
 
 impl Node {
     pub(crate) fn start_joining(&mut self, now: Instant, target: JoinTarget) {
-        let JoinTarget { addr, key, invitation } = target;
+        let JoinTarget { addr, key, others, invitation } = target;
         let (admission, psk, reason) = (invitation.admission(), invitation.psk, Reason::Told);
-        let again = Joining::again(now, addr, key);
-        self.joining = Some(Joining { admission, psk, reason, ..again });
+        let (again, others) = (Joining::again(now, addr, key), others.into());
+        self.joining = Some(Joining { others, admission, psk, reason, ..again });
         self.retry_joining(now);
     }
 
@@ -54,6 +56,7 @@ impl Node {
     pub(crate) fn joining_failed(&mut self, now: Instant, failure: ConnectFailure) {
         let Some(j) = &mut self.joining else { return };
         j.id = None;
+        let failure = j.follow(failure);
         let code = if let ConnectFailure::Refused(r) = &failure { Some(r.code) } else { None };
         let ends = j.reason == Reason::Founded
             && code.is_some_and(|code| {
@@ -68,14 +71,35 @@ impl Node {
             }
             return;
         }
+        let next = if ends { Next::Refused } else { j.next(now, &failure) };
+        match next {
+            Next::Another => {
+                j.retry_at = Some(now);
+                self.retry_joining(now);
+            }
+            Next::Again => j.retry_at = Some(now + RETRY_LEADER),
+            Next::Refused => self.join_failed(failure, 1),
+            Next::Nobody => {
+                let (why, hosts) = (j.why(failure), j.others.len() + 1);
+                self.join_failed(why, hosts);
+            }
+        }
+    }
+
+    /// Gives joining up; so many hosts have been asked, none of which knows better.
+    fn join_failed(&mut self, failure: ConnectFailure, hosts: usize) {
         self.joining = None;
-        self.events.push_back(NodeEvent::JoinFailed(match failure {
+        let failure = match failure {
             ConnectFailure::NoAnswer | ConnectFailure::Yielded => {
                 JoinFailure::NoAnswer(self.config.proto.handshakes.timeout)
             }
             ConnectFailure::WrongKey => JoinFailure::WrongKey,
             ConnectFailure::Version(range) => JoinFailure::Version(range),
             ConnectFailure::Refused(refusal) => JoinFailure::Refused(refusal),
+        };
+        self.events.push_back(NodeEvent::JoinFailed(match hosts {
+            1 => failure,
+            hosts => JoinFailure::NoneOf { hosts, failure: Box::new(failure) },
         }));
     }
 
@@ -95,7 +119,7 @@ impl Node {
             }
             Ok(hello) => self
                 .judge(now, &key, &admission, hello.purpose)
-                .map_err(|(code, text)| (code, self.refusal_text(code, text))),
+                .map_err(|(code, text)| self.refusal(&admission, code, text)),
         };
         let psk = match (&admission, &self.voting.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
@@ -106,7 +130,7 @@ impl Node {
         match verdict {
             Ok(host) => {
                 if let Admission::Token { nonce, .. } = admission {
-                    self.lead.invitations.asks(id, nonce);
+                    self.lead.asking.begins(id, nonce);
                 }
                 let hello = self.hello(self.purpose().unwrap_or(Purpose::Join));
                 let hello = hello.encode(&self.config.build);
@@ -134,12 +158,18 @@ impl Node {
     }
 
     /// What a refused host is told; where to ask instead, if that is known.
-    fn refusal_text(&self, code: u16, text: &str) -> String {
+    fn refusal(&self, admission: &Admission, code: u16, text: &str) -> (u16, String) {
         let leader = self.log.as_ref().and_then(|log| log.table().get(log.leader()));
-        match leader.filter(|leader| code == refusal::NOT_LEADER && self.me != Some(leader.id)) {
-            Some(Host { name, addr, .. }) => alloc::format!("{text}: {name} at {addr}"),
-            None => text.into(),
+        let other = leader.filter(|h| code == refusal::NOT_LEADER && self.me != Some(h.id));
+        let Some(leader) = other else { return (code, text.into()) };
+        let (addr, key) = (self.addr_of(leader), HostKey(leader.key));
+        let Host { name, .. } = leader;
+        // Only who holds the VM key can say so to one that has nothing but a token.
+        let refers = matches!(admission, Admission::Token { .. }) && self.voting.vm_key.is_some();
+        if refers && !self.standing.frozen {
+            return (refusal::REFERRED, Referral { addr, key, name: name.clone() }.emit());
         }
+        (code, alloc::format!("{text}: {name} at {}", leader.addr))
     }
 
     /// Whether to let somebody in; a member's host id if it is one already.
@@ -165,19 +195,16 @@ impl Node {
         }
         match (purpose, admission) {
             (Purpose::Join | Purpose::Rejoin, _) if !leads => {
-                Err((refusal::NOT_LEADER, "only the leader of the virtual machine admits hosts"))
+                Err((refusal::NOT_LEADER, NOT_LEADER))
             }
             // Whoever is in the table needs no fresh token to come back.
             (Purpose::Join, Admission::Token { .. }) if known.is_some() => Ok(None),
-            (Purpose::Join, Admission::Token { nonce, expiry_unix_s }) => {
-                self.lead.invitations.judge(self.unix_s(now), nonce, *expiry_unix_s)?;
+            (Purpose::Join, admission) => {
+                self.judge_token(now, admission)?;
                 if log.table().free_slot().is_none() {
                     return Err((refusal::FULL, "all 4095 host slots are taken"));
                 }
                 Ok(None)
-            }
-            (Purpose::Join, Admission::Member) => {
-                Err((refusal::NOT_MEMBER, "joining needs a token"))
             }
             (Purpose::Rejoin, _) if known.is_some_and(|h| h.state == HostState::Up) => {
                 Err((refusal::STANDS, "this host is a member: it need not join again"))
@@ -231,17 +258,17 @@ impl Node {
             return false;
         }
         let known = self.log.as_ref().is_some_and(|log| log.table().by_key(&key.0).is_some());
-        let nonce = if known { None } else { self.lead.invitations.take(self.unix_s(now), id) };
-        // Others that came at the same time may have used it up.
+        let nonce = self.lead.asking.take(id).filter(|_| !known);
         if !known && nonce.is_none() {
             self.closing.push((id, reason::TOKEN));
             return true;
         }
+        let at_unix_s = self.unix_s(now);
+        let token = nonce.map(|nonce| Shown { nonce, at_unix_s });
         let Some(addr) = self.remote_of(id) else { return true };
         let Hello { name, arch, speed, cpus, slots, fields, .. } = hello;
-        let join = Join { key: key.0, name, addr, arch, speed, cpus, slots, fields };
-        let newcomer = Waiting::Newcomer(Newcomer { id, nonce });
-        self.propose_for(now, Command::Join(join), newcomer);
+        let join = Join { key: key.0, name, addr, arch, speed, cpus, slots, fields, token };
+        self.propose_for(now, Command::Join(join), Waiting::Newcomer(id));
         true
     }
 
@@ -303,6 +330,9 @@ impl Node {
             self.malformed += 1;
             return;
         };
+        if j.reason == Reason::Told {
+            self.join_addr = Some(j.addr);
+        }
         let Welcome { you, snapshot } = welcome;
         let leader = snapshot.leader;
         // Whoever we were before, nobody waits for it any more.

@@ -1,21 +1,29 @@
-//! Tokens that are issued and revoked.
+//! Tokens that are issued and revoked: by the host that leads, in the log of those that keep it.
 
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
-use towpath_wire::Instant;
+use towpath_proto::HostKey;
+use towpath_vm::HostState;
+use towpath_vm::control::{Command, ControlState, Invite};
+use towpath_vm::invitations::{Invitations, NotGood, Shown};
+use towpath_wire::{Admission, Instant};
 
 use super::Node;
-use crate::config::{Invitation, token_psk};
-use crate::invitations::{INVITATIONS_MAX, InviteError, Issued};
+use crate::commit::Waiting;
+use crate::config::{Invitation, refusal, token_psk};
+use crate::event::NodeEvent;
+use crate::invitations::{INVITATIONS_MAX, InviteError, Issued, code};
 
 impl Node {
-    /// Issues a token for any number of newcomers; `None` where this host does not hold the VM key,
-    /// or has too many that are good.
+    /// Issues a token for any number of newcomers; `None` where this host does not lead, or has too
+    /// many that are good.
     pub fn invite(&mut self, now: Instant, ttl_s: u64, nonce: [u8; 16]) -> Option<Invitation> {
         self.invite_for(now, ttl_s, nonce, None).ok()
     }
 
-    /// Issues a token for at most so many newcomers.
+    /// Issues a token for at most so many newcomers. It is good once
+    /// [`crate::NodeEvent::TokenDecided`] says so; where nobody else keeps the log, at once.
     pub fn invite_for(
         &mut self,
         now: Instant,
@@ -23,19 +31,18 @@ impl Node {
         nonce: [u8; 16],
         uses_max: Option<u32>,
     ) -> Result<Invitation, InviteError> {
-        let now_s = self.unix_s(now);
+        let at_unix_s = self.unix_s(now);
         let vm_key = self.voting.vm_key.as_ref().filter(|_| self.leads());
-        let vm_key = vm_key.ok_or(InviteError::NotFounder)?;
-        let expiry_unix_s = now_s.saturating_add(ttl_s);
+        let (vm_key, log) = vm_key.zip(self.log.as_ref()).ok_or(InviteError::NotFounder)?;
+        let expiry_unix_s = at_unix_s.saturating_add(ttl_s);
         let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
-        let list = &mut self.lead.invitations;
-        list.forget_expired(now_s);
-        if list.by_nonce.len() >= INVITATIONS_MAX {
+        let list = log.invitations();
+        if !list.has(&nonce) && !list.has_room(at_unix_s) {
             return Err(InviteError::TooMany);
         }
         let issued = Issued { nonce, expiry_unix_s, uses_max, uses: 0 };
-        list.by_nonce.insert(nonce, issued);
-        list.changed = true;
+        let invite = Command::Invite(Invite { issued, at_unix_s });
+        self.propose_for(now, invite, Waiting::Owner(nonce));
         Ok(Invitation { expiry_unix_s, nonce, psk })
     }
 
@@ -44,31 +51,95 @@ impl Node {
         self.voting.vm_key.is_some() && self.leads()
     }
 
-    /// Tokens that have not expired.
+    /// Whether the list of tokens is here: this host leads, or keeps the log.
+    pub fn keeps_invitations(&self) -> bool {
+        self.token_list().is_some()
+    }
+
+    /// Tokens that have not expired, as far as this host keeps the list.
     pub fn invitations(&self, now: Instant) -> Vec<Issued> {
         let now_s = self.unix_s(now);
-        let all = self.lead.invitations.by_nonce.values();
+        let all = self.token_list().into_iter().flat_map(Invitations::iter);
         all.filter(|issued| issued.expiry_unix_s > now_s).cloned().collect()
     }
 
-    /// A token admits nobody from now on; false where it did not anyway. Hosts that it has admitted
-    /// stay.
-    pub fn revoke(&mut self, nonce: &[u8; 16]) -> bool {
-        let list = &mut self.lead.invitations;
-        let revoked = list.by_nonce.remove(nonce).is_some();
-        list.changed |= revoked;
-        revoked
+    /// A token admits nobody from now on; false where it did not anyway, or this host does not
+    /// lead. Otherwise [`crate::NodeEvent::TokenDecided`] says when that is so. Hosts that it has
+    /// admitted stay.
+    pub fn revoke(&mut self, now: Instant, nonce: &[u8; 16]) -> bool {
+        let log = self.log.as_ref().filter(|_| self.leads());
+        let is_there = log.is_some_and(|log| log.invitations().has(nonce));
+        if is_there {
+            self.propose_for(now, Command::Revoke(*nonce), Waiting::Owner(*nonce));
+        }
+        is_there
     }
 
-    /// Whether the list has changed since this was asked last.
-    pub const fn invitations_changed(&mut self) -> bool {
-        core::mem::replace(&mut self.lead.invitations.changed, false)
+    /// Whether the list has changed since this was asked last, as far as this host keeps it.
+    pub fn invitations_changed(&mut self) -> bool {
+        let Some(changes) = self.token_list().map(Invitations::changes) else { return false };
+        core::mem::replace(&mut self.lead.asking.told, changes) != changes
     }
 
-    /// The list as it was in an earlier life of this host, for a founder that begins.
-    pub fn restore_invitations(&mut self, issued: impl IntoIterator<Item = Issued>) {
-        let list = &mut self.lead.invitations;
-        list.by_nonce =
-            issued.into_iter().take(INVITATIONS_MAX).map(|issued| (issued.nonce, issued)).collect();
+    /// The list as it was in an earlier life of this host, for a founder that begins. Where others
+    /// may lead by now, theirs counts.
+    pub fn restore_invitations(&mut self, now: Instant, issued: impl IntoIterator<Item = Issued>) {
+        let issued = issued.into_iter().take(INVITATIONS_MAX);
+        if !self.leads() {
+            self.lead.asking.restored = issued.collect();
+            return;
+        }
+        let at_unix_s = self.unix_s(now);
+        for issued in issued {
+            self.propose(now, Command::Invite(Invite { issued, at_unix_s }));
+        }
+    }
+
+    /// Who may come to lead beside this host, and where they receive: for tokens.
+    pub fn others_that_may_lead(&self) -> Vec<(HostKey, Vec<SocketAddr>)> {
+        let may_lead = self.may_lead();
+        let is_one = |h: &&towpath_vm::Host| {
+            h.state == HostState::Up && Some(h.id) != self.me && may_lead.contains(&h.id)
+        };
+        self.hosts().filter(is_one).map(|h| (HostKey(h.key), self.addrs_of(h))).collect()
+    }
+
+    /// The list, where this host leads or keeps the log.
+    fn token_list(&self) -> Option<&Invitations> {
+        let own = self.log.as_ref().filter(|_| self.leads());
+        // One that has just begun to keep the log has nothing yet.
+        let kept = self.voting.voter.as_ref().map(|voter| voter.state());
+        let kept = kept.filter(|state| state.snapshot().index > 0);
+        own.or(kept).map(ControlState::invitations)
+    }
+
+    /// Whether a newcomer's token admits it, as the list is here.
+    pub(crate) fn judge_token(
+        &self,
+        now: Instant,
+        admission: &Admission,
+    ) -> Result<(), (u16, &'static str)> {
+        let Admission::Token { nonce, expiry_unix_s } = admission else {
+            return Err((refusal::NOT_MEMBER, "joining needs a token"));
+        };
+        let at_unix_s = self.unix_s(now);
+        let shown = Shown { nonce: *nonce, at_unix_s };
+        let judged = match &self.log {
+            // It may not be in the list any more.
+            _ if *expiry_unix_s <= at_unix_s => Err(NotGood::Expired),
+            Some(log) => log.invitations().judge(&shown),
+            None => Err(NotGood::Revoked),
+        };
+        judged.map_err(|why| (code(why), why.words()))
+    }
+
+    /// The owner hears what came of a token that it had issued or revoked.
+    pub(crate) fn token_decided(
+        &mut self,
+        token: Option<[u8; 16]>,
+        outcome: Result<(), InviteError>,
+    ) {
+        let event = token.map(|nonce| NodeEvent::TokenDecided { nonce, outcome });
+        self.events.extend(event);
     }
 }

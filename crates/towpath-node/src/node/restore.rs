@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use towpath_proto::{Crypto, HostKey, Rng};
 use towpath_vm::control::ControlState;
+use towpath_vm::invitations::Invitations;
 use towpath_vm::message::{Report, Resumed};
 use towpath_vm::{ControlLog, Host, HostState, Message, Snapshot, Tasks};
 use towpath_wire::{Admission, HostId, Instant};
@@ -173,7 +174,8 @@ impl Node {
         self.me = Some(me);
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
-        self.log = Some(ControlState::new(log).with_deleted(deleted));
+        let issued = Invitations::of(core::mem::take(&mut self.lead.asking.restored));
+        self.log = Some(ControlState::new(log).with_deleted(deleted).with_invitations(issued));
         self.share_log(now);
         self.events.push_back(NodeEvent::Joined { me, again: false });
         let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();

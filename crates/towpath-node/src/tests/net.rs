@@ -145,7 +145,15 @@ impl Net {
         let leader = self.node(host);
         let key = leader.endpoint().public_key();
         let invitation = leader.invite(now, ttl_s, nonce).expect("it holds the VM key");
-        JoinTarget { addr: addr(host), key, invitation }
+        // Where others keep the log, they have to hear of it first.
+        for _ in 0..50 {
+            let now = self.now;
+            if self.node(host).invitations(now).iter().any(|issued| issued.nonce == nonce) {
+                break;
+            }
+            self.run(10);
+        }
+        JoinTarget { addr: addr(host), key, others: Vec::new(), invitation }
     }
 
     /// A host that joins by a token of the founder's.

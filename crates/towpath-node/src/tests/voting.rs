@@ -17,16 +17,16 @@ use super::net::{Net, VM_KEY, config, program};
 use super::standin::StandIn;
 use crate::{Node, NodeConfig, NodeEvent};
 
-fn sharing(index: usize) -> NodeConfig {
+pub(super) fn sharing(index: usize) -> NodeConfig {
     NodeConfig { voters: 3, ..config(index, &alloc::format!("h{index}")) }
 }
 
 /// A virtual machine of so many hosts whose log three keep.
-fn net(hosts: usize) -> Net {
+pub(super) fn net(hosts: usize) -> Net {
     net_of(hosts, sharing(0))
 }
 
-fn net_of(hosts: usize, founder: NodeConfig) -> Net {
+pub(super) fn net_of(hosts: usize, founder: NodeConfig) -> Net {
     let mut net = Net::founded(founder);
     for index in 1..hosts {
         net.add(sharing(index));
@@ -39,13 +39,13 @@ fn net_of(hosts: usize, founder: NodeConfig) -> Net {
     net
 }
 
-fn leaders(net: &Net) -> Vec<usize> {
+pub(super) fn leaders(net: &Net) -> Vec<usize> {
     let leads = |host: &usize| net.seats[*host].node.as_ref().is_some_and(Node::leads);
     (0..net.seats.len()).filter(leads).collect()
 }
 
 /// The one that leads, whom all that live follow.
-fn leader(net: &mut Net) -> usize {
+pub(super) fn leader(net: &mut Net) -> usize {
     let leaders = leaders(net);
     let [leader] = leaders[..] else { panic!("{leaders:?} lead") };
     let id = net.id(leader);

@@ -80,7 +80,7 @@ impl Hosts {
         hosts.sit(founder);
         let now = hosts.now;
         let invitation = hosts.seats[0].node.invite(now, 60, [9; 16]).expect("it holds the key");
-        let target = JoinTarget { addr: addr(0), key, invitation };
+        let target = JoinTarget { addr: addr(0), key, others: Vec::new(), invitation };
         hosts.sit(Node::join(now, config(1), Box::new(stand_in(2)), Rng::new(2, 1), target));
         hosts.until(|hosts| hosts.seats.iter().all(|s| s.node.hosts().count() == 2));
         for host in 0..2 {

@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
             let nonce = [host as u8; 16];
             let invitation = self.world.with(0, |n, now, _| n.invite(now, 3600, nonce));
             let invitation = invitation.flatten().expect("the founder invites");
-            let target = JoinTarget { addr: addresses[0][0], key, invitation };
+            let target = JoinTarget { addr: addresses[0][0], key, others: Vec::new(), invitation };
             self.targets.push(Some((node_config(host), rng(host), target)));
             let at = Duration::from_micros(self.rng.below(20_000));
             self.world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);

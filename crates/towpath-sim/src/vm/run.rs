@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
             let nonce: [u8; 16] = std::array::from_fn(|i| (host >> (8 * (i % 2))) as u8);
             let invitation = world.with(0, |n, now, _| n.invite(now, 3600, nonce));
             let invitation = invitation.flatten().expect("the founder invites");
-            let target = JoinTarget { addr: addresses[0][0], key, invitation };
+            let target = JoinTarget { addr: addresses[0][0], key, others: Vec::new(), invitation };
             targets.push(Some((config(host), Rng::new(seed, 1000 + host as u64), target)));
             let at = Duration::from_micros(rng.below(20_000 + 2000 * hosts as u64));
             world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);

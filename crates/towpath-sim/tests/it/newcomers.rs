@@ -39,7 +39,8 @@ fn join(vm: &mut Vm, host: usize, invitation: towpath_node::Invitation, build: &
         keeps_table: false,
         proto: Config::default(),
     };
-    let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
+    let (key, others) = (crypto(0).public_key(), Vec::new());
+    let target = JoinTarget { addr: address(0), key, others, invitation };
     let (now, rng) = (vm.world.local_now(host), Rng::new(6, host as u64));
     vm.world.boot(host, Node::join(now, config, crypto(host), rng, target));
 }
@@ -82,19 +83,19 @@ fn of_those_that_come_at_once_with_a_token_for_one_only_one_gets_in() {
 fn a_token_that_is_not_in_the_list_admits_nobody() {
     let mut vm = founder(3);
     let (revoked, forgotten) = (invite(&mut vm, 1, None), invite(&mut vm, 2, None));
-    assert_eq!(vm.world.with(0, |n, _, _| n.revoke(&[1; 16])), Some(true));
-    assert_eq!(vm.world.with(0, |n, _, _| n.revoke(&[1; 16])), Some(false));
+    assert_eq!(vm.world.with(0, |n, now, _| n.revoke(now, &[1; 16])), Some(true));
+    assert_eq!(vm.world.with(0, |n, now, _| n.revoke(now, &[1; 16])), Some(false));
     join(&mut vm, 1, revoked, "test");
     vm.run(ms(1000));
     let (joined, why) = outcome(&vm, 1..2);
     assert_eq!((joined, why), (vec![], vec!["the token has been revoked".to_string()]));
     // A list that is put back has what was in it, and nothing else.
     let kept = vm.world.with(0, |n, now, _| n.invitations(now)).unwrap();
-    vm.world.with(0, |n, _, _| n.restore_invitations([]));
+    vm.world.with(0, |n, now, _| n.revoke(now, &[2; 16]));
     join(&mut vm, 2, forgotten.clone(), "test");
     vm.run(ms(1000));
     assert_eq!(outcome(&vm, 2..3).0, []);
-    vm.world.with(0, |n, _, _| n.restore_invitations(kept));
+    vm.world.with(0, |n, now, _| n.restore_invitations(now, kept));
     join(&mut vm, 3, forgotten, "test");
     vm.run(ms(1000));
     assert_eq!(outcome(&vm, 3..4).0, [3]);

@@ -76,7 +76,8 @@ impl Vm {
     fn join(&mut self, host: usize, life: u64) {
         let invite = |n: &mut Node, now, _: &mut _| n.invite(now, 3600, [host as u8; 16]);
         let invitation = self.world.with(0, invite).flatten().expect("the founder invites");
-        let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
+        let (key, others) = (crypto(0).public_key(), Vec::new());
+        let target = JoinTarget { addr: address(0), key, others, invitation };
         let now = self.world.local_now(host);
         let rng = Rng::new(6 + life, host as u64);
         let config = config(host, (self.links)(host));

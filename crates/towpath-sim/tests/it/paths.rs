@@ -90,7 +90,8 @@ impl Pair {
         let invite = |n: &mut Node, now, _: &mut _| n.invite(now, 3600, [1; 16]);
         let invitation = world.with(0, invite).flatten().expect("the founder invites");
         let addr = world.addresses(0)[0];
-        let target = JoinTarget { addr, key: crypto(0).public_key(), invitation };
+        let (key, others) = (crypto(0).public_key(), Vec::new());
+        let target = JoinTarget { addr, key, others, invitation };
         let (second, now) = (config(1, &world, proto), world.local_now(1));
         world.boot(1, Node::join(now, second, crypto(1), Rng::new(6, 1), target));
         let none = ChannelId(u32::MAX);

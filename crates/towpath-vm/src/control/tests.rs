@@ -5,6 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::invitations::INVITATIONS_MAX;
 use crate::talk::{Fault, MailRules, RegistryAnswer};
 
 fn founded() -> ControlState {
@@ -27,7 +28,8 @@ fn join(key: u8, name: &str) -> Command {
     let addr = ([127, 0, 0, 1], 7000 + u16::from(key)).into();
     let (arch, name) = ("any".to_string(), name.to_string());
     let fields = Fields::try_from(vec![200, 1, key]).unwrap();
-    Command::Join(Join { key: [key; 32], name, addr, arch, speed: 1000, cpus: 2, slots: 2, fields })
+    let (key, speed, cpus, slots, token) = ([key; 32], 1000, 2, 2, None);
+    Command::Join(Join { key, name, addr, arch, speed, cpus, slots, fields, token })
 }
 
 fn ask(asker: TaskId, op: RegistryOp<Body>) -> Command {
@@ -199,6 +201,9 @@ fn command(op: u8, key: u8, state: &ControlState) -> Command {
         (4, Some(id)) => put(id.task(2).unwrap()),
         (5, Some(id)) => Command::TaskOver(id.task(1).unwrap()),
         (6, Some(id)) => Command::ForgetWaits(id),
+        (7, _) => invite(key % 2, Some(2)),
+        (8, _) => Command::Revoke([key % 2; 16]),
+        (9, _) => by_token(key.max(1), key % 2, 5),
         _ => join(key.max(1), "two"),
     }
 }
@@ -206,7 +211,7 @@ fn command(op: u8, key: u8, state: &ControlState) -> Command {
 proptest! {
     #[test]
     fn the_same_commands_make_the_same_state_however_often_each_comes(
-        ops in proptest::collection::vec((0..7u8, 0..6u8), 0..60),
+        ops in proptest::collection::vec((0..10u8, 0..6u8), 0..60),
         from in 0..60usize,
     ) {
         let (mut one, mut other) = (founded(), founded());
@@ -232,6 +237,76 @@ proptest! {
     fn any_bytes_decode_or_fail_without_a_panic(bytes: Vec<u8>) {
         let _ = (Command::decode(&bytes), ControlState::decode(&bytes));
     }
+}
+
+fn invite(nonce: u8, uses_max: Option<u32>) -> Command {
+    let issued = Issued { nonce: [nonce; 16], expiry_unix_s: 100, uses_max, uses: 0 };
+    Command::Invite(Invite { issued, at_unix_s: 40 })
+}
+
+/// A newcomer with a token, at this time.
+fn by_token(key: u8, nonce: u8, at_unix_s: u64) -> Command {
+    let Command::Join(facts) = join(key, "n") else { unreachable!() };
+    Command::Join(Join { token: Some(Shown { nonce: [nonce; 16], at_unix_s }), ..facts })
+}
+
+#[test]
+fn a_token_counts_those_that_it_admits_whoever_leads() {
+    let mut state = founded();
+    assert_eq!(state.apply(1, invite(7, Some(2))), [Effect::Issued(true)]);
+    let admits = |effects: Vec<Effect>| match &effects[..] {
+        [.., Effect::Joined(_)] => Ok(()),
+        [Effect::Uninvited(why)] => Err(*why),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(admits(state.apply(2, by_token(1, 7, 50))), Ok(()));
+    // Another one leads: what it has of the state is all that counts.
+    let mut state = ControlState::decode(&state.encode()).unwrap();
+    state.apply(3, Command::Lead(state.leader()));
+    assert_eq!(admits(state.apply(4, by_token(2, 7, 99))), Ok(()));
+    assert_eq!(admits(state.apply(5, by_token(3, 7, 50))), Err(NotGood::UsedUp));
+    // Whoever is in the table comes back without.
+    assert_eq!(admits(state.apply(6, by_token(2, 7, 50))), Ok(()));
+    assert_eq!(state.invitations().iter().map(|i| i.uses).collect::<Vec<_>>(), [2]);
+    assert_eq!(state.apply(7, invite(8, None)), [Effect::Issued(true)]);
+    assert_eq!(admits(state.apply(8, by_token(3, 8, 100))), Err(NotGood::Expired));
+    assert_eq!(admits(state.apply(9, by_token(3, 8, 99))), Ok(()));
+    for revoked in [true, false] {
+        let at = if revoked { 10 } else { 11 };
+        assert_eq!(state.apply(at, Command::Revoke([8; 16])), [Effect::Revoked(revoked)]);
+    }
+    assert_eq!(admits(state.apply(12, by_token(4, 8, 50))), Err(NotGood::Revoked));
+    assert_eq!(state.table().len(), 4, "nothing has come of those that were not admitted");
+    // What other hosts are told has nothing of it.
+    let told = ControlState::from_snapshot(state.snapshot().clone());
+    assert_eq!(told.invitations().iter().count(), 0);
+}
+
+#[test]
+fn so_many_tokens_are_good_at_once_and_those_that_are_over_make_room() {
+    let mut state = founded();
+    let invite = |n: u64, at_unix_s| {
+        let nonce = u128::from(n).to_le_bytes();
+        let issued = Issued { nonce, expiry_unix_s: 100, uses_max: None, uses: 0 };
+        Command::Invite(Invite { issued, at_unix_s })
+    };
+    let most = INVITATIONS_MAX as u64;
+    for n in 1..=most {
+        assert_eq!(state.apply(n, invite(n, 5)), [Effect::Issued(true)]);
+    }
+    assert!(!state.invitations().has_room(99) && state.invitations().has_room(100));
+    assert_eq!(state.apply(most + 1, invite(most + 1, 99)), [Effect::Issued(false)]);
+    assert_eq!(state.apply(most + 2, invite(1, 99)), [Effect::Issued(true)], "the same again");
+    let changes = state.invitations().changes();
+    assert_eq!(changes, most + 1);
+    assert_eq!(state.apply(most + 3, invite(most + 1, 100)), [Effect::Issued(true)]);
+    assert_eq!(state.invitations().iter().count(), 1);
+    // Of a list that was kept no more are taken.
+    let more = (0..=most).map(|n| {
+        let nonce = u128::from(n).to_le_bytes();
+        Issued { nonce, expiry_unix_s: 1, uses_max: None, uses: 0 }
+    });
+    assert_eq!(Invitations::of(more).iter().count(), INVITATIONS_MAX);
 }
 
 #[test]

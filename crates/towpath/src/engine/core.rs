@@ -403,6 +403,7 @@ impl Engine {
                     joined(&self.node);
                 }
             }
+            NodeEvent::TokenDecided { nonce, outcome } => self.token_decided(nonce, outcome),
             NodeEvent::JoinFailed(failure) => return Err(self.join_failed(failure)),
             NodeEvent::HostAdded(host) => {
                 log!("host {} ({}) at {} added", host.id, host.name, host.addr);

@@ -1,11 +1,14 @@
 //! Tokens: issued, listed, revoked, and kept over restarts of the founder.
 //!
+//! Whoever issues or revokes a token is answered once that is decided, by all that keep the log;
+//! where the founder keeps the list in a file, once that is done, too:
+//!
 //! ```text
 //! tokens       line 1 "towpath tokens 1", then a line for each token:
 //!              nonce (32 hexadecimal digits) expiry (unix s) uses uses_max (`-`: any number)
 //! ```
-//! The [keeper](crate::keeper) writes it anew for each change. Whoever issues or revokes a token is
-//! answered once that is done. Secrets are not in it: those come of the VM key.
+//! The [keeper](crate::keeper) writes it anew for each change. Secrets are not in it: those come of
+//! the VM key.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -15,13 +18,13 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use rustix::fs::OFlags;
 use towpath_io::{RealCrypto, interfaces};
-use towpath_node::{Issued, JoinTarget};
+use towpath_node::{InviteError, Issued};
 
 use super::core::Engine;
 use crate::keeper::{Kept, Told};
 use crate::private::{Dir, PrivateError};
 use crate::protocol::{Reply, TokenInfo};
-use crate::token::{TTL_COUNTED_MAX_S, TTL_MAX_S, Token, id_of};
+use crate::token::{ADDRS_MAX, HOSTS_MAX, Leader, TTL_COUNTED_MAX_S, TTL_MAX_S, Token, id_of};
 
 /// Name of the file.
 const NAME: &str = Kept::Tokens.name();
@@ -29,10 +32,8 @@ const NAME: &str = Kept::Tokens.name();
 const HEAD: &str = "towpath tokens 1";
 /// Most of it that is read.
 const BYTES_MAX: u64 = 1 << 20;
-/// Changes of tokens at once that wait to be written down, with their answers.
+/// Changes of tokens at once that wait to be decided or written down, with their answers.
 const UNANSWERED_MAX: usize = 256;
-/// Addresses that a token names at most.
-const ADDRS_MAX: usize = 8;
 const LEADER_ONLY: &str = "only the daemon that leads the virtual machine has tokens\n\
      hint: run `towpath token` on its machine; `towpath hosts` shows which that is";
 
@@ -84,14 +85,36 @@ fn emit(issued: &[Issued]) -> String {
     text
 }
 
-/// An answer that waits for the list to be written.
+/// What an answer waits for.
+enum Awaited {
+    /// The log has to decide about the token of this nonce.
+    Decision([u8; 16]),
+    /// The list has to be written: whether that worked, once it is known.
+    Written(Receiver<bool>),
+}
+
+/// An answer that waits.
 pub(super) struct Unanswered {
     pub(super) client: u64,
-    /// Whether that worked, once it is known.
-    kept: Receiver<bool>,
-    /// What is said then.
+    awaited: Awaited,
+    /// What is said when all is done.
     yes: Reply,
+    /// What is said where the list could not be written.
     no: Reply,
+}
+
+/// Why a token is not issued or revoked, and what to do.
+fn refusal(why: InviteError) -> String {
+    match why {
+        InviteError::NotFounder => LEADER_ONLY.into(),
+        InviteError::TooMany => format!("{why}\nhint: `towpath token --revoke ID` ends one"),
+        InviteError::Unknown => format!("{why} any more\nhint: `towpath token --list`"),
+        InviteError::Undecided => {
+            format!(
+                "{why}\nhint: `towpath hosts` shows who leads, `towpath token --list` there what is good"
+            )
+        }
+    }
 }
 
 /// With the addresses of this machine in the place of those that mean all of them.
@@ -123,44 +146,66 @@ pub(crate) fn told(addr: SocketAddr) -> SocketAddr {
 
 impl Engine {
     pub(super) fn invite(&mut self, client: u64, ttl_s: u64, uses: Option<u32>) {
-        let reply = self.invitation(ttl_s, uses);
-        // What cannot be written is shown as trouble; the token is good here.
-        self.reply_once_kept(client, reply.clone(), reply);
+        match self.invitation(ttl_s, uses) {
+            Ok(token) => {
+                let awaited = Awaited::Decision(token.invitation.nonce);
+                let yes = Reply::Token(token.to_string());
+                // What cannot be written is shown as trouble; the token is good here.
+                self.unanswered.push(Unanswered { client, awaited, no: yes.clone(), yes });
+            }
+            Err(why) => self.reply(client, &Reply::Failed(why)),
+        }
     }
 
-    fn invitation(&mut self, ttl_s: u64, uses: Option<u32>) -> Reply {
+    /// Whether one more change of tokens may wait.
+    fn is_crowded(&self) -> Option<String> {
+        (self.unanswered.len() >= UNANSWERED_MAX)
+            .then(|| format!("{UNANSWERED_MAX} changes of tokens wait, the limit: try again"))
+    }
+
+    fn invitation(&mut self, ttl_s: u64, uses: Option<u32>) -> Result<Token, String> {
         let max = if uses.is_some() { TTL_COUNTED_MAX_S } else { TTL_MAX_S };
         if !(1..=max).contains(&ttl_s) {
-            return Reply::Failed(format!(
+            return Err(format!(
                 "a token for {ttl_s} s, limits 1 s and {max} s\n\
                  hint: with `--uses N` up to {TTL_COUNTED_MAX_S} s"
             ));
         }
         if uses == Some(0) {
-            return Reply::Failed("a token for no host: 1 at least".into());
+            return Err("a token for no host: 1 at least".into());
+        }
+        if let Some(why) = self.is_crowded() {
+            return Err(why);
         }
         let now = self.clock.now();
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&RealCrypto::generate_secret()[..16]);
         let key = self.node.endpoint().public_key();
-        let addrs = match self.network.addrs() {
-            Ok(addrs) => real(addrs),
-            Err(e) => return Reply::Failed(format!("our own address: {e}")),
-        };
-        let Some((addr, others)) = addrs.split_first() else {
-            return Reply::Failed(
-                "no interface of this machine has an address that others can use\n\
-                 hint: `towpath up --listen ADDR:PORT`"
-                    .into(),
-            );
-        };
-        match self.node.invite_for(now, ttl_s, nonce, uses) {
-            Ok(invitation) => {
-                let target = JoinTarget { addr: *addr, key, invitation };
-                Reply::Token(Token(target, others.to_vec()).to_string())
-            }
-            Err(towpath_node::InviteError::NotFounder) => Reply::Failed(LEADER_ONLY.into()),
-            Err(e) => Reply::Failed(format!("{e}\nhint: `towpath token --revoke ID` ends one")),
+        let addrs = self.network.addrs().map(real).map_err(|e| format!("our own address: {e}"))?;
+        if addrs.is_empty() {
+            return Err("no interface of this machine has an address that others can use\n\
+                        hint: `towpath up --listen ADDR:PORT`"
+                .into());
+        }
+        let others = self.node.others_that_may_lead().into_iter().take(HOSTS_MAX - 1);
+        let others = others.map(|(key, mut addrs)| {
+            addrs.truncate(ADDRS_MAX);
+            Leader { key, addrs }
+        });
+        let leaders = [Leader { key, addrs }].into_iter().chain(others).collect();
+        let invitation = self.node.invite_for(now, ttl_s, nonce, uses).map_err(refusal)?;
+        Ok(Token { invitation, leaders })
+    }
+
+    /// The log has decided about a token that was to be issued or revoked here.
+    pub(super) fn token_decided(&mut self, nonce: [u8; 16], outcome: Result<(), InviteError>) {
+        let is_it =
+            |waiting: &Unanswered| matches!(waiting.awaited, Awaited::Decision(n) if n == nonce);
+        let Some(at) = self.unanswered.iter().position(is_it) else { return };
+        let Unanswered { client, yes, no, .. } = self.unanswered.remove(at);
+        match outcome {
+            Ok(()) => self.reply_once_kept(client, yes, no),
+            Err(e) => self.reply(client, &Reply::Failed(refusal(e))),
         }
     }
 
@@ -187,18 +232,24 @@ impl Engine {
             let why = format!("no token `{id}`\nhint: `towpath token --list`");
             return self.reply(client, &Reply::Failed(why));
         };
-        self.node.revoke(&issued.nonce);
+        if let Some(why) = self.is_crowded() {
+            return self.reply(client, &Reply::Failed(why));
+        }
+        let awaited = Awaited::Decision(issued.nonce);
         let why = format!(
             "token `{id}` is revoked, but that could not be written down: if this daemon was \
              killed now, it would be good again\n\
              hint: make room on its disk; it goes on trying"
         );
-        self.reply_once_kept(client, Reply::Done, Reply::Failed(why));
+        self.node.revoke(self.clock.now(), &issued.nonce);
+        let (yes, no) = (Reply::Done, Reply::Failed(why));
+        self.unanswered.push(Unanswered { client, awaited, yes, no });
     }
 
-    /// Has the tokens written down if they have changed.
+    /// Has the tokens written down if they have changed; what was issued or revoked here was
+    /// [looked at](Self::token_decided) before.
     pub(super) fn keep_tokens(&mut self) {
-        if self.node.invitations_changed() {
+        if !self.pending.rushed && self.node.invitations_changed() {
             self.hand_tokens_over(None);
         }
     }
@@ -210,15 +261,13 @@ impl Engine {
         }
     }
 
-    /// Has the tokens written down, and answers then; at once where nothing has changed.
+    /// Has the tokens written down, and answers then; at once where this host does not keep them.
     fn reply_once_kept(&mut self, client: u64, yes: Reply, no: Reply) {
-        if self.keeper.is_none() || !self.node.invitations_changed() {
+        if self.keeper.is_none() || !self.node.keeps_invitations() {
             return self.reply(client, &yes);
         }
-        if self.unanswered.len() >= UNANSWERED_MAX {
-            self.hand_tokens_over(None);
-            return self.reply(client, &no);
-        }
+        // Also where the list was handed over with this change already: that may be under way.
+        self.node.invitations_changed();
         let (tell, kept) = channel();
         let waker = self.waker.clone();
         let told = move |is_kept| {
@@ -227,13 +276,18 @@ impl Engine {
             waker.wake();
         };
         self.hand_tokens_over(Some(Box::new(told)));
-        self.unanswered.push(Unanswered { client, kept, yes, no });
+        let awaited = Awaited::Written(kept);
+        self.unanswered.push(Unanswered { client, awaited, yes, no });
     }
 
     /// Answers those for whom the tokens have been written down by now.
     pub(super) fn answer_kept(&mut self) {
         for waiting in std::mem::take(&mut self.unanswered) {
-            match waiting.kept.try_recv() {
+            let written = match &waiting.awaited {
+                Awaited::Decision(_) => Err(TryRecvError::Empty),
+                Awaited::Written(written) => written.try_recv(),
+            };
+            match written {
                 Ok(true) => self.reply(waiting.client, &waiting.yes),
                 Err(TryRecvError::Empty) => self.unanswered.push(waiting),
                 Ok(false) | Err(TryRecvError::Disconnected) => {

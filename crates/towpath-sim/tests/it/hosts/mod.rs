@@ -159,7 +159,8 @@ impl Vm {
     fn join_as(&mut self, host: usize, ttl_s: u64, config: NodeConfig) {
         let invite = |n: &mut Node, now, _: &mut _| n.invite(now, ttl_s, [host as u8; 16]);
         let invitation = self.world.with(0, invite).flatten().expect("the founder invites");
-        let target = JoinTarget { addr: address(0), key: crypto(0).public_key(), invitation };
+        let (key, others) = (crypto(0).public_key(), Vec::new());
+        let target = JoinTarget { addr: address(0), key, others, invitation };
         let now = self.world.local_now(host);
         let rng = Rng::new(6 + (now_seed(&self.world) << 8), host as u64);
         self.world.boot(host, Node::join(now, config, crypto(host), rng, target));

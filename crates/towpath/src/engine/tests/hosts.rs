@@ -82,7 +82,7 @@ fn tokens_are_issued_listed_and_revoked_by_the_founder_alone() {
     let all = list(&mut client);
     let counted = all.iter().find(|t| t.id == longest.id()).expect("it is listed");
     assert_eq!((all.len(), counted.uses, counted.uses_max), (2, 0, Some(3)));
-    assert_eq!(counted.expiry_unix_s, longest.0.invitation.expiry_unix_s);
+    assert_eq!(counted.expiry_unix_s, longest.invitation.expiry_unix_s);
     assert!(longest.addrs().iter().all(|addr| addr.ip().is_loopback()));
     assert_eq!(ask(&mut client, &Request::Revoke { id: longest.id() }), Reply::Done);
     let why = refusal(&mut client, &Request::Revoke { id: longest.id() });
