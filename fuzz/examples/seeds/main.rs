@@ -1,6 +1,7 @@
 //! Writes the seed corpus to `seeds/<target>/`: a few small inputs that reach the inside of each
 //! target. Run in `fuzz/`: `cargo run --example seeds`.
 
+mod commands;
 mod elf;
 mod measured;
 mod newcomer;
@@ -43,7 +44,7 @@ fn main() -> io::Result<()> {
     write("frame", &frames())?;
     write("hello", &hellos())?;
     write("node_hello", &newcomer::hellos())?;
-    write("message", &messages())?;
+    write("message", &[messages(), commands::all()].concat())?;
     write("client", &clients())?;
     write("talk", &talks())?;
     write("tasks", &hostile_tasks())?;
