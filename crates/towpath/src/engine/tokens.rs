@@ -157,8 +157,8 @@ impl Engine {
         }
     }
 
-    /// Whether one more change of tokens may wait.
-    fn is_crowded(&self) -> Option<String> {
+    /// Why no more changes of tokens may wait, where so many do.
+    fn crowded(&self) -> Option<String> {
         (self.unanswered.len() >= UNANSWERED_MAX)
             .then(|| format!("{UNANSWERED_MAX} changes of tokens wait, the limit: try again"))
     }
@@ -174,7 +174,7 @@ impl Engine {
         if uses == Some(0) {
             return Err("a token for no host: 1 at least".into());
         }
-        if let Some(why) = self.is_crowded() {
+        if let Some(why) = self.crowded() {
             return Err(why);
         }
         let now = self.clock.now();
@@ -232,7 +232,7 @@ impl Engine {
             let why = format!("no token `{id}`\nhint: `towpath token --list`");
             return self.reply(client, &Reply::Failed(why));
         };
-        if let Some(why) = self.is_crowded() {
+        if let Some(why) = self.crowded() {
             return self.reply(client, &Reply::Failed(why));
         }
         let awaited = Awaited::Decision(issued.nonce);
@@ -241,7 +241,9 @@ impl Engine {
              killed now, it would be good again\n\
              hint: make room on its disk; it goes on trying"
         );
-        self.node.revoke(self.clock.now(), &issued.nonce);
+        if !self.node.revoke(self.clock.now(), &issued.nonce) {
+            return self.reply(client, &Reply::Failed(LEADER_ONLY.into()));
+        }
         let (yes, no) = (Reply::Done, Reply::Failed(why));
         self.unanswered.push(Unanswered { client, awaited, yes, no });
     }
