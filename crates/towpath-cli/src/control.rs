@@ -38,8 +38,8 @@ Examples:
   towpath token --revoke 1f00c3a9   have one admit nobody any more
 
 Whoever has a token can become a host, and a host can run anything on the others. Hosts that a token
-has admitted stay when it ends or is revoked: `towpath host delete` takes them out. A token names the
-hosts that may lead (`towpath up --voters 3`): it admits hosts after the one that issued it is gone.")]
+has admitted stay when it ends or is revoked: `towpath host delete` takes them out. A token names
+the hosts that may lead (`up --voters 3`), and is good after the one that issued it is gone.")]
 pub(crate) struct TokenArgs {
     /// How long the token is valid, in whole seconds: at most thirty days (720h), with --uses a
     /// year (8784h)

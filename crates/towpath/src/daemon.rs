@@ -217,7 +217,8 @@ fn join_hint(e: &EngineError) -> &'static str {
              token from its present life?"
         }
         JoinFailure::NoneOf { .. } => {
-            "\nhint: get a token where the leader runs: `towpath hosts` on any host shows which that is"
+            "\nhint: get a token where the leader runs: `towpath hosts` on any host shows where \
+             that is"
         }
         JoinFailure::WrongKey => {
             "\nhint: get a token from this virtual machine with `towpath token`"

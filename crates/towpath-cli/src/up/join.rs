@@ -119,8 +119,8 @@ fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends something to each of the addresses, by sockets that learn of it where nobody receives there
-/// and the machine, or a firewall, says so. A daemon drops what it gets.
+/// Sends something to each of the addresses, by sockets that learn of it where nobody receives
+/// there and the machine, or a firewall, says so. A daemon drops what it gets.
 fn ask(addrs: &[SocketAddr]) -> Vec<(SocketAddr, UdpSocket)> {
     let ask = |addr: &SocketAddr| {
         let any: SocketAddr = if addr.is_ipv4() { ANY_V4 } else { ANY_V6 };
@@ -143,8 +143,8 @@ fn refused(asked: &[(SocketAddr, UdpSocket)]) -> Option<String> {
     }
     let addrs: Vec<String> = asked.iter().map(|(addr, _)| addr.to_string()).collect();
     Some(format!(
-        "nobody receives at {}\nhint: is the daemon running that issued the token, and is the token \
-         from its present life?",
+        "nobody receives at {}\nhint: is the daemon running that issued the token, and is the \
+         token from its present life?",
         addrs.join(", ")
     ))
 }

@@ -23,8 +23,8 @@ use towpath_wire::Rate;
 
 /// How long a daemon may take to say that it is part of its virtual machine.
 const START_WAIT: Duration = Duration::from_secs(15);
-/// The same where it joins: four of the five hosts that its token may name do not answer. Less than a
-/// start on another machine may take.
+/// The same where it joins: four of the five hosts that its token may name do not answer. Less than
+/// a start on another machine may take.
 const JOIN_WAIT: Duration = Duration::from_secs(25);
 /// How often it is looked whether somebody does not want to wait for that.
 const LOOK: Duration = Duration::from_millis(20);

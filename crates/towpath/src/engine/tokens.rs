@@ -111,7 +111,8 @@ fn refusal(why: InviteError) -> String {
         InviteError::Unknown => format!("{why} any more\nhint: `towpath token --list`"),
         InviteError::Undecided => {
             format!(
-                "{why}\nhint: `towpath hosts` shows who leads, `towpath token --list` there what is good"
+                "{why}\nhint: `towpath hosts` shows who leads, `towpath token --list` there what \
+                 is good"
             )
         }
     }
