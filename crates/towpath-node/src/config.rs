@@ -143,5 +143,5 @@ pub mod refusal {
     pub const KIND: u16 = 13;
     /// The same as [`NOT_LEADER`], to a newcomer with a token, by one that may lead and knows who
     /// does: the text says where that is, and by which key (`towpath_node`'s `joining` module).
-    pub const REFERRED: u16 = 14;
+    pub const REFERRED: u16 = 15;
 }
