@@ -119,6 +119,9 @@ pub mod refusal {
     pub const EXPIRED: u16 = 1;
     /// This host cannot admit anybody: only the leader can.
     pub const NOT_LEADER: u16 = 2;
+    /// The same as [`NOT_LEADER`], to a newcomer with a token, by one that may lead and knows who
+    /// does: the text says where that is, and by which key (`towpath_node`'s `joining` module).
+    pub const REFERRED: u16 = 15;
     /// The key does not stand in the host table (yet).
     pub const NOT_MEMBER: u16 = 3;
     /// The host was declared lost: it must rejoin.
@@ -141,7 +144,4 @@ pub mod refusal {
     pub const USED: u16 = 12;
     /// The hello says something that this host does not know, and must not pass over.
     pub const KIND: u16 = 13;
-    /// The same as [`NOT_LEADER`], to a newcomer with a token, by one that may lead and knows who
-    /// does: the text says where that is, and by which key (`towpath_node`'s `joining` module).
-    pub const REFERRED: u16 = 15;
 }

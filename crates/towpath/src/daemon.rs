@@ -38,7 +38,7 @@ use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
 use crate::table::{self, TableError, TermError};
-use crate::token::{Leader, Token};
+use crate::token::Token;
 use crate::{BUILD, leftovers, log};
 
 /// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. Quiet
@@ -495,7 +495,7 @@ fn node(
             Ok(node)
         }
         Role::Join(token) => {
-            let host = |leader: &Leader| {
+            let host = |leader: &crate::token::Leader| {
                 let addr = config.links.nearest(&leader.addrs).unwrap_or(leader.addrs[0]);
                 (addr, leader.key)
             };
