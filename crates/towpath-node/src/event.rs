@@ -2,10 +2,11 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use towpath_proto::association::End;
-use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
+use towpath_proto::{AssociationEvent, AssociationId, Block, HostKey, Refusal};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
 use towpath_wire::bytes::ParseError;
@@ -95,6 +96,10 @@ pub enum NodeEvent {
     HostLost(HostId),
     /// A host left.
     HostLeft(HostId),
+    /// A host that is up leaves everything unanswered: nothing new is given to it. Nothing ends.
+    HostSilent(HostId),
+    /// It is heard again.
+    HostHeard(HostId),
     /// The association to a host ended by itself; what that means for the host follows.
     ContactOver {
         /// The host.
@@ -228,4 +233,13 @@ pub enum NodeEvent {
         /// What.
         event: AssociationEvent,
     },
+}
+
+/// What whoever started a host's engine says where that ends without a word of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWords {
+    /// To be said in the handshake, with the host's key.
+    pub hello: Vec<u8>,
+    /// To whom: where, and under which key.
+    pub to: Vec<(SocketAddr, HostKey)>,
 }

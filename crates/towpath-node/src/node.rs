@@ -194,9 +194,11 @@ impl Node {
         self.standing.frozen
     }
 
-    /// Whether a host is the leader, and cannot be reached.
+    /// Whether a host is the leader, and cannot be reached, or leaves everything unanswered:
+    /// nothing new is given to it.
     pub(crate) fn is_out_of_reach(&self, host: HostId) -> bool {
-        self.standing.frozen && self.leader() == Some(host) && self.me != Some(host)
+        let frozen = self.standing.frozen && self.leader() == Some(host) && self.me != Some(host);
+        frozen || self.watch.silent.contains(&host)
     }
 
     /// Every host.

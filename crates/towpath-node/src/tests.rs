@@ -16,6 +16,7 @@ mod questions;
 mod relaying;
 mod reserving;
 mod senders;
+mod silence;
 mod spawning;
 mod standin;
 mod voting;

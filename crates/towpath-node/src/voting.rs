@@ -68,6 +68,8 @@ pub(crate) struct Voting {
     pub(crate) leaving: Option<HostId>,
     /// Who votes is being changed: the next step follows as soon as one is decided.
     pub(crate) stepping: bool,
+    /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
+    pub(crate) ended: BTreeSet<HostId>,
 }
 
 impl fmt::Debug for Voting {
@@ -94,6 +96,7 @@ impl Voting {
             asked_about: BTreeMap::new(),
             leaving: None,
             stepping: false,
+            ended: BTreeSet::new(),
         }
     }
 

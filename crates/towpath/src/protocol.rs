@@ -260,6 +260,8 @@ pub struct Info {
     pub voters: Vec<HostId>,
     /// The leader is lost: no host can join until it is back, or another one leads.
     pub frozen: bool,
+    /// Hosts that leave everything that it asks unanswered at present. Nothing of them has ended.
+    pub silent: Vec<HostId>,
     /// Process id of the daemon's engine.
     pub pid: u32,
     /// What is wrong with it, and a hint each.
@@ -286,6 +288,11 @@ pub struct TokenInfo {
 pub enum HostEvent {
     /// One joined.
     Added(Host),
+    /// One leaves everything unanswered: nothing new should be given to it. What runs there goes
+    /// on, as far as anybody knows.
+    Silent(HostId),
+    /// It is heard again.
+    Heard(HostId),
     /// One was silent for too long.
     Lost(HostId),
     /// One left.

@@ -93,6 +93,10 @@ impl Node {
             Ok(_) if key == self.endpoint.public_key() => {
                 Err((refusal::SELF, "a host cannot connect to itself".into()))
             }
+            Ok(Hello { purpose: Purpose::Ended(host), .. }) => {
+                self.hear_of_end(now, &key, host);
+                Err((refusal::NOTED, "noted".into()))
+            }
             Ok(hello) => self
                 .judge(now, &key, &admission, hello.purpose)
                 .map_err(|(code, text)| (code, self.refusal_text(code, text))),
@@ -196,6 +200,7 @@ impl Node {
             (Purpose::Member(_) | Purpose::Lead { .. }, Admission::Token { .. }) => {
                 Err((refusal::MALFORMED, "a member needs no token"))
             }
+            (Purpose::Ended(_), _) => Err((refusal::NOTED, "noted")),
         }
     }
 
@@ -373,6 +378,8 @@ impl Node {
     pub(crate) fn changed(&mut self, now: Instant, change: &Change) {
         if let Change::Lost(id) | Change::Left(id) = change {
             self.forget_broken(*id);
+            self.watch.silent.remove(id);
+            self.voting.ended.remove(id);
             self.local.members.forget_parted(*id);
             self.lead.suspects.clear(*id);
         }
@@ -473,7 +480,7 @@ impl Node {
     }
 
     /// The same, where the connection ended by itself.
-    fn contact_over(&mut self, now: Instant, host: HostId, why: u16, end: Option<&End>) {
+    pub(crate) fn contact_over(&mut self, now: Instant, host: HostId, why: u16, end: Option<&End>) {
         self.drop_contact(now, host, why);
         let Some(log) = &self.log else { return };
         if self.me == Some(log.leader()) {

@@ -15,7 +15,6 @@ use zeroize::Zeroizing;
 
 use super::Node;
 use super::restore::RETURN_FOR;
-use super::suspects::RETURN;
 use crate::event::NodeEvent;
 use crate::suspects::Suspect;
 use crate::voting::{LogName, Reach, Step, Voter};
@@ -235,7 +234,7 @@ impl Node {
         let (voters, _) = self.voters();
         let others = voters.into_iter().filter(|v| Some(*v) != self.me && *v != host);
         let others: Vec<HostId> = others.filter(|v| self.is_heard(now, *v)).collect();
-        let wait = self.lost_after() / 4;
+        let wait = self.silent_after() / 4;
         let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) else { return false };
         if others.is_empty() {
             return false;
@@ -275,7 +274,7 @@ impl Node {
 
     /// Tells the leader of those that it asked about, and that have given one.
     fn tell_whom_we_reach(&mut self, now: Instant) {
-        let (asked, over) = (self.voting.asked_about.clone(), self.lost_after());
+        let (asked, over) = (self.voting.asked_about.clone(), self.silent_after());
         for (host, at) in asked {
             let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
             // One that was heard just before is not asked again so soon.
@@ -346,12 +345,14 @@ impl Node {
                 let entries = [Entry { term, index, change: Change::Leads(me) }].into();
                 self.tell(now, host, Message::Entries(Entries { entries }));
                 self.keep_again(now, host);
+            } else if self.voting.ended.contains(&host) {
+                self.lose(now, host);
             } else if left == Some(host) {
                 let leave = Leave { host, deleted: false };
                 self.propose(now, Command::Leave(leave));
             } else if before == Some(host) {
                 // This host was in contact with it, and found that out itself.
-                self.await_return(now, host, self.lost_after() * RETURN);
+                self.await_return(now, host, self.return_within());
             } else {
                 self.await_return(now, host, RETURN_FOR.max(self.lost_after() * 2));
             }

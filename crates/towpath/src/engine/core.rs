@@ -30,6 +30,7 @@ use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
+use crate::words::{Bequest, Sheet};
 
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
@@ -72,6 +73,8 @@ pub struct EngineOptions {
     pub descriptors: Descriptors,
     /// The founder's: keeps the table of hosts, and the tokens.
     pub(crate) keeper: Option<Keeper>,
+    /// For what is to be said where this process is killed.
+    pub(crate) words: Option<Sheet>,
 }
 
 /// Why an engine cannot go on.
@@ -149,16 +152,23 @@ pub struct Engine {
     pub(super) keeper: Option<Keeper>,
     /// Those who asked for a change of the tokens that is being written down.
     pub(super) unanswered: Vec<Unanswered>,
-    signals: UnixStream,
+    guarded: Guarded,
     pub(super) waker: Waker,
     control: Control,
+}
+
+/// What is between the engine and its guard.
+struct Guarded {
+    /// Readable where it is told to end.
+    signals: UnixStream,
+    bequest: Bequest,
 }
 
 impl Engine {
     /// An engine around a node.
     pub fn new(mut node: Node, options: EngineOptions) -> Result<Self, EngineError> {
         let EngineOptions { vm, listener, tasks, udp, link_rate, clock, .. } = options;
-        let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
+        let EngineOptions { signals, words, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         node.serve(LABEL_METRICS..=LABEL_METRICS);
         let poll = Poll::new().map_err(system("epoll"))?;
@@ -187,7 +197,7 @@ impl Engine {
             keeper,
             unanswered: Vec::new(),
             doors: Doors::new(),
-            signals,
+            guarded: Guarded { signals, bequest: Bequest::new(words) },
             waker,
             control,
         };
@@ -339,6 +349,7 @@ impl Engine {
         if let Some(keeper) = &mut self.keeper {
             keeper.look_at(&mut self.node);
         }
+        self.guarded.bequest.look_at(&self.node);
         self.keep_tokens();
         self.answer_kept();
         self.tell_observers();
@@ -410,6 +421,14 @@ impl Engine {
             }
             NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
             NodeEvent::Unread { host, why } => log!("{}: {why}", said_by(host)),
+            NodeEvent::HostSilent(id) => {
+                log!("host {id} is silent");
+                self.tell_watchers(&HostEvent::Silent(id));
+            }
+            NodeEvent::HostHeard(id) => {
+                log!("host {id} is heard again");
+                self.tell_watchers(&HostEvent::Heard(id));
+            }
             NodeEvent::HostLost(id) => {
                 log!("host {id} lost");
                 self.tell_watchers(&HostEvent::Lost(id));
@@ -528,7 +547,8 @@ impl Engine {
         let _ = self.network.unblock(&self.poll);
         let _ = self.transmit();
         let mut unused = [0; 16];
-        let _ = rustix::io::read(&self.signals, &mut unused);
+        let _ = rustix::io::read(&self.guarded.signals, &mut unused);
+        self.guarded.bequest.clear();
         for client in self.clients.all.values_mut() {
             client.finish();
         }

@@ -265,6 +265,10 @@ impl Engine {
                     c.watches = true;
                 }
                 self.node.watch_hosts(now, true, &mut self.memory);
+                let silent: Vec<HostId> = self.node.silent().collect();
+                for host in silent {
+                    self.reply(key, &Reply::HostEvent(HostEvent::Silent(host)));
+                }
             }
             Request::Shutdown => {
                 log!("told to end");
@@ -282,6 +286,7 @@ impl Engine {
             me: self.node.me(),
             leader: self.node.leader(),
             voters: self.node.may_lead(),
+            silent: self.node.silent().collect(),
             frozen: self.node.is_frozen(),
             pid: std::process::id(),
             trouble: self.trouble(),

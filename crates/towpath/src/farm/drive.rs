@@ -281,6 +281,8 @@ impl<'a> Farm<'a> {
             Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
                 self.add_host(host);
             }
+            Reply::HostEvent(HostEvent::Silent(id)) => self.plan.host_is_silent(id),
+            Reply::HostEvent(HostEvent::Heard(id)) => self.plan.host_is_heard(id),
             Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
                 self.lose_host(now, id, "was lost");
             }

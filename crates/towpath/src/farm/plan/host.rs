@@ -49,6 +49,8 @@ pub(super) fn pause(setbacks: u32) -> Duration {
 #[derive(Clone, Debug)]
 pub(super) struct HostLoad {
     pub(super) standing: HostStanding,
+    /// It leaves everything unanswered: it gets nothing new.
+    pub(super) is_silent: bool,
     pub(super) slots: u32,
     /// Exactly so many at once, without a queue.
     jobs: Option<u32>,
@@ -70,6 +72,7 @@ impl HostLoad {
     pub(super) fn new(slots: u16, jobs: Option<u16>) -> Self {
         Self {
             standing: HostStanding::Up,
+            is_silent: false,
             slots: u32::from(slots.max(1)),
             jobs: jobs.map(|j| u32::from(j.max(1))),
             in_flight: 0,
@@ -103,7 +106,7 @@ impl HostLoad {
     /// Items that it may have in flight now. `tail`: few are left, nothing may queue.
     pub(super) fn allowed(&self, now: Instant, tail: bool) -> u32 {
         match self.jobs {
-            _ if !self.is_up() || self.paused_until > now => 0,
+            _ if !self.is_up() || self.is_silent || self.paused_until > now => 0,
             _ if self.setbacks_in_a_row > 0 => 1,
             Some(jobs) => jobs,
             None if tail => self.slots,
@@ -119,6 +122,7 @@ impl HostLoad {
     /// It is back: what it did before does not count against it.
     pub(super) fn back(&mut self) {
         self.standing = HostStanding::Up;
+        self.is_silent = false;
         self.setbacks_in_a_row = 0;
         self.paused_until = Instant::ZERO;
     }
