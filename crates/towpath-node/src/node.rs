@@ -194,11 +194,15 @@ impl Node {
         self.standing.frozen
     }
 
-    /// Whether a host is the leader, and cannot be reached, or leaves everything unanswered:
-    /// nothing new is given to it.
+    /// Whether a host is the leader, and cannot be reached.
     pub(crate) fn is_out_of_reach(&self, host: HostId) -> bool {
-        let frozen = self.standing.frozen && self.leader() == Some(host) && self.me != Some(host);
-        frozen || self.watch.silent.contains(&host)
+        self.standing.frozen && self.leader() == Some(host) && self.me != Some(host)
+    }
+
+    /// Whether something new may be given to a host: not to one that leaves everything unanswered.
+    /// What was given to it before waits.
+    pub(crate) fn takes_new(&self, host: HostId) -> bool {
+        !self.is_out_of_reach(host) && !self.watch.silent.contains(&host)
     }
 
     /// Every host.
