@@ -194,11 +194,18 @@ impl Node {
         self.standing.frozen
     }
 
-    /// Whether a host is the leader, and cannot be reached, or leaves everything unanswered:
-    /// nothing new is given to it.
+    /// Whether a host is the leader, and cannot be reached.
     pub(crate) fn is_out_of_reach(&self, host: HostId) -> bool {
-        let frozen = self.standing.frozen && self.leader() == Some(host) && self.me != Some(host);
-        frozen || self.watch.silent.contains(&host)
+        self.standing.frozen && self.leader() == Some(host) && self.me != Some(host)
+    }
+
+    /// Whether something new may be given to a host: not to one that leaves everything unanswered,
+    /// nor to one that is to be taken out. What was given to it before goes on, or waits.
+    pub(crate) fn takes_new(&self, host: HostId) -> bool {
+        let entry = self.log.as_ref().and_then(|log| log.table().get(host));
+        !entry.is_some_and(Host::drains)
+            && !self.is_out_of_reach(host)
+            && !self.watch.silent.contains(&host)
     }
 
     /// Every host.

@@ -113,6 +113,28 @@ fn a_silence_is_told_and_ends_nothing() {
 }
 
 #[test]
+fn what_goes_to_several_goes_to_a_silent_one_too() {
+    let mut net = net(4, 1);
+    let ids = ids(&net);
+    let near = net.enrol(0);
+    let far: Vec<_> = (1..4).map(|host| net.enrol(host)).collect();
+    assert!(net.cast(0, near, &far, 0, 3000));
+    net.run(100);
+    cut_off(&mut net, 2);
+    net.run(3000);
+    assert_eq!(net.node(0).silent().collect::<Vec<_>>(), [ids[2]]);
+    assert!(net.cast(0, near, &far, 1, 3000));
+    net.run(2000);
+    assert_eq!(net.got(2, far[1]), [0], "it waits");
+    net.mend();
+    net.run(3000);
+    for (host, task) in (1..4).zip(far) {
+        assert_eq!(net.got(host, task).last(), Some(&1), "host {host}");
+    }
+    all_are_who_they_were(&mut net, &ids);
+}
+
+#[test]
 fn a_host_that_is_silent_for_too_long_is_lost() {
     let mut net = net(3, 1);
     let ids = ids(&net);
