@@ -69,6 +69,7 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                     "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
                     "state": state(h.state), "heard": !unheard.contains(&h.id),
                     "silent": info.silent.contains(&h.id),
+                    "drains": h.drains(),
                     "leader": Some(h.id) == info.leader,
                     "votes": info.voters.contains(&h.id),
                     "pid": local.get(&h.id).map(|i| i.pid),
@@ -109,7 +110,10 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         let (id, addr) = (h.id.to_string(), h.addr.to_string());
         let Host { name, arch, cpus, slots, .. } = h;
         let (name, arch) = (visible(name), visible(arch));
-        putln!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}")?;
+        let drains = if h.drains() { ", drained" } else { "" };
+        putln!(
+            "{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}{drains}"
+        )?;
     }
     let mut told = BTreeSet::new();
     if info.frozen {

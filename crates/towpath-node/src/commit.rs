@@ -42,7 +42,11 @@ impl Fact {
             Command::Leave(Leave { host, deleted }) => Some(Self::Left(*host, *deleted)),
             Command::TaskOver(task) => Some(Self::TaskOver(*task)),
             Command::ForgetWaits(host) => Some(Self::ForgetWaits(*host)),
-            Command::Join(_) | Command::Ask(_) | Command::Lead(_) | Command::Voters(_) => None,
+            Command::Join(_)
+            | Command::Ask(_)
+            | Command::Lead(_)
+            | Command::Voters(_)
+            | Command::Drain(_) => None,
         }
     }
 }

@@ -96,6 +96,8 @@ pub enum NodeEvent {
     HostLost(HostId),
     /// A host left.
     HostLeft(HostId),
+    /// A host is given nothing new from here on, or is again.
+    HostDrains(HostId, bool),
     /// A host that is up leaves everything unanswered: nothing new is given to it. Nothing ends.
     HostSilent(HostId),
     /// It is heard again.
@@ -242,4 +244,26 @@ pub struct LastWords {
     pub hello: Vec<u8>,
     /// To whom: where, and under which key.
     pub to: Vec<(SocketAddr, HostKey)>,
+}
+
+/// Those that keep the log, as the one that leads sees them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VotersSeen {
+    /// Counts leaders.
+    pub term: u64,
+    /// Entries that are decided.
+    pub entries: u64,
+    /// Each of them; none where this host does not lead.
+    pub voters: Vec<(HostId, VoterSeen)>,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoterSeen {
+    /// It votes; else it is sent the log only.
+    pub votes: bool,
+    /// It was heard within the last three beats.
+    pub heard: bool,
+    /// Entries that it has not acknowledged yet.
+    pub behind: u64,
 }

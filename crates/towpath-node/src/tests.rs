@@ -10,6 +10,7 @@ mod hostile;
 mod joining;
 mod kept;
 mod loss;
+mod maintenance;
 mod metrics;
 mod net;
 mod questions;

@@ -5,7 +5,7 @@ use alloc::string::String;
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
-use towpath_vm::control::{Command, ControlState, DELETED_MAX, Join, Leave};
+use towpath_vm::control::{Command, ControlState, DELETED_MAX, Drain, Join, Leave};
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, Entry, Host, HostState, LogError, Message, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
@@ -278,6 +278,21 @@ impl Node {
         Ok(())
     }
 
+    /// Has a host given nothing new from here on, or again (leader only). What runs there goes on.
+    pub fn drain_host(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        on: bool,
+        memory: &mut dyn Memory,
+    ) -> Result<(), DeleteError> {
+        let log = self.log.as_ref().filter(|_| self.leads()).ok_or(DeleteError::NotLeader)?;
+        log.table().get(host).ok_or(DeleteError::Unknown(host))?;
+        self.propose(now, Command::Drain(Drain { host, on }));
+        self.pump(now, memory);
+        Ok(())
+    }
+
     /// Whether a host can be deleted, as things are.
     pub(crate) fn may_delete(&self, host: HostId) -> Result<(), DeleteError> {
         let log = self.log.as_ref().filter(|_| self.leads());
@@ -389,6 +404,9 @@ impl Node {
                 self.tell_host_watches(&Ok(host.clone()));
             }
             Change::Voters(_) => {}
+            Change::Drains(host, on) => {
+                self.events.push_back(NodeEvent::HostDrains(*host, *on));
+            }
             Change::Leads(host) => self.follow(now, *host),
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));

@@ -323,6 +323,9 @@ impl Node {
         let me = self.me;
         for old in before.table().iter().filter(|h| Some(h.id) != me) {
             match after.table.get(old.id) {
+                Some(new) if new.state == old.state && new.drains() != old.drains() => {
+                    self.changed(now, &Change::Drains(new.id, new.drains()));
+                }
                 Some(new) if new.state == old.state => {}
                 Some(_) => self.changed(now, &Change::Lost(old.id)),
                 None if after.table.by_key(&old.key).is_some() => {

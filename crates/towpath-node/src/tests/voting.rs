@@ -17,7 +17,7 @@ use super::net::{Net, VM_KEY, config, program};
 use super::standin::StandIn;
 use crate::{Node, NodeConfig, NodeEvent};
 
-fn sharing(index: usize) -> NodeConfig {
+pub(super) fn sharing(index: usize) -> NodeConfig {
     NodeConfig { voters: 3, ..config(index, &alloc::format!("h{index}")) }
 }
 

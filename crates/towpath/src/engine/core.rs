@@ -47,6 +47,8 @@ pub const LINKS_MAX: usize = (KEY_CLIENTS - KEY_LINKS) as usize;
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 /// How often the wall clock is read.
 const FOLLOW: Duration = Duration::from_secs(1);
+/// How long another host may take to lead before this one, which did, ends.
+const HAND_OVER: Duration = Duration::from_millis(500);
 /// What the node wants, and what the control thread reports, in one turn at most.
 const EVENTS_PER_TURN: usize = 4096;
 const REPORTS_PER_TURN: usize = 64;
@@ -224,7 +226,7 @@ impl Engine {
         self.turn_begins();
         loop {
             self.drain(&mut joined)?;
-            if self.ending {
+            if self.ending && self.has_handed_over() {
                 self.end();
                 return Ok(());
             }
@@ -304,7 +306,7 @@ impl Engine {
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
         let others = orphan.into_iter().chain(self.doors.shut_until).chain(self.observers_due());
-        let others = others.chain(self.remote_due());
+        let others = others.chain(self.remote_due()).chain(self.pending.ends_by);
         node.into_iter().chain(others).min()
     }
 
@@ -429,6 +431,10 @@ impl Engine {
                 log!("host {id} is heard again");
                 self.tell_watchers(&HostEvent::Heard(id));
             }
+            NodeEvent::HostDrains(id, on) => {
+                log!("host {id} is given {}", if on { "nothing new" } else { "work again" });
+                self.tell_watchers(&HostEvent::Drains(id, on));
+            }
             NodeEvent::HostLost(id) => {
                 log!("host {id} lost");
                 self.tell_watchers(&HostEvent::Lost(id));
@@ -531,6 +537,17 @@ impl Engine {
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,
         }
+    }
+
+    /// Where another host may lead, it does before this one ends, if it can within a moment.
+    fn has_handed_over(&mut self) -> bool {
+        let now = self.clock.now();
+        if let Some(by) = self.pending.ends_by {
+            return now >= by || !self.node.leads() && !self.node.is_frozen();
+        }
+        let hands = self.node.hand_lead_over(now, &mut self.memory);
+        self.pending.ends_by = Some(if hands { now + HAND_OVER } else { now });
+        !hands
     }
 
     /// Ends everything: processes first, then the peers learn that we leave.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use towpath_io::shared::read_ledger;
-use towpath_node::SpawnError;
+use towpath_node::{SpawnError, VoterSeen};
 use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, TaskSpec};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -19,7 +19,7 @@ use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{
-    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
+    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, VoterInfo, Ways,
 };
 
 /// Clients at once that may do anything.
@@ -246,6 +246,15 @@ impl Engine {
                 let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
+            Request::Drain { host, on } => {
+                let asked = self.node.drain_host(now, host, on, &mut self.memory);
+                let reply = asked.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
+                self.reply(key, &reply);
+            }
+            Request::Voters => {
+                let reply = self.voters();
+                self.reply(key, &reply);
+            }
             Request::Unheard => self.reply(key, &Reply::Unheard(self.node.unheard())),
             Request::Explain { from, to } => {
                 let told = self.explain(from, to);
@@ -277,6 +286,18 @@ impl Engine {
                 self.reply(key, &Reply::Done);
             }
         }
+    }
+
+    fn voters(&self) -> Reply {
+        let log = self.node.voters_seen(self.clock.now());
+        let info = |(host, seen): (HostId, VoterSeen)| VoterInfo {
+            host,
+            votes: seen.votes,
+            heard: seen.heard,
+            behind: seen.behind,
+        };
+        let voters = log.voters.into_iter().map(info).collect();
+        Reply::Voters { term: log.term, entries: log.entries, voters }
     }
 
     fn info(&self) -> Info {

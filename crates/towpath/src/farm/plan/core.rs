@@ -195,6 +195,13 @@ impl Plan {
         }
     }
 
+    /// A host is to be given nothing new, or is to be again.
+    pub fn host_drains(&mut self, host: HostId, on: bool) {
+        if let Some(load) = self.hosts.get_mut(&host) {
+            load.drains = on;
+        }
+    }
+
     /// A host is heard again: one that led, and was lost with that, too.
     pub fn host_is_heard(&mut self, host: HostId) {
         match self.hosts.get_mut(&host) {
@@ -535,7 +542,7 @@ impl Plan {
 
     /// Attempts that all hosts together may have under way.
     pub fn capacity(&self) -> u32 {
-        self.hosts.values().filter(|h| h.is_up() && !h.is_silent).map(HostLoad::limit).sum()
+        self.hosts.values().filter(|h| h.takes_new()).map(HostLoad::limit).sum()
     }
 
     /// Each host that took part, with its standing, attempts under way and counts.

@@ -643,3 +643,20 @@ proptest! {
         prop_assert_eq!(model.results.len() as u32, items);
     }
 }
+
+#[test]
+fn a_drained_host_ends_what_it_has_and_gets_no_more() {
+    let mut plan = Plan::new(options(), 100);
+    (1..=2).for_each(|h| plan.add_host(host(h), 2));
+    let first = launches(&mut plan, ms(0));
+    let all = plan.capacity();
+    plan.host_drains(host(1), true);
+    assert_eq!(plan.capacity(), all / 2);
+    for l in &first {
+        plan.ended(ms(1), l.tag, exit(Ending::Exited(0)));
+    }
+    assert_eq!(finished(&mut plan).len(), first.len());
+    assert!(launches(&mut plan, ms(1)).iter().all(|l| l.host == host(2)));
+    plan.host_drains(host(1), false);
+    assert!(launches(&mut plan, ms(1)).iter().all(|l| l.host == host(1)));
+}
