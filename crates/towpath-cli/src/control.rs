@@ -135,18 +135,20 @@ pub(crate) fn host_table(client: &mut Client) -> anyhow::Result<Vec<Host>> {
     }
 }
 
-/// Hosts that should be up and of which the daemon that leads hears nothing: those that one which
-/// was started again knows of before, until they come or are given up. Only that one can tell.
+/// Hosts that should be up and of which the daemon that is asked hears nothing: those that leave
+/// everything unanswered at present, and those that a leader which was started again knows of
+/// before, until they come or are given up. Only that one can tell the latter.
 pub(crate) fn unheard(client: &mut Client, hosts: &[Host]) -> anyhow::Result<BTreeSet<HostId>> {
     let info = client.info()?;
+    let silent = info.silent.iter().copied();
     let Some(me) = info.me.filter(|me| Some(*me) == info.leader) else {
-        return Ok(BTreeSet::new());
+        return Ok(silent.collect());
     };
     let mut networks = Vec::new();
     ask_networks(client, me, &mut networks)?;
     let heard: BTreeSet<HostId> = networks.into_iter().map(|(_, network)| network.host).collect();
     let others = hosts.iter().filter(|h| h.state == HostState::Up && h.id != me);
-    Ok(others.map(|h| h.id).filter(|host| !heard.contains(host)).collect())
+    Ok(others.map(|h| h.id).filter(|host| !heard.contains(host)).chain(silent).collect())
 }
 
 /// The tasks of these hosts, and what is said of those that do not tell theirs.

@@ -20,6 +20,7 @@ mod dump;
 mod experiment;
 mod explain;
 mod farm;
+mod health;
 mod kill;
 mod links;
 mod logs;
@@ -98,6 +99,8 @@ enum Command {
     Token(control::TokenArgs),
     /// Start a host on this machine that joins another machine's virtual machine
     Join(up::JoinArgs),
+    /// Say how the virtual machine stands, and what may fail next
+    Status(health::StatusArgs),
     /// List hosts
     Hosts(status::HostsArgs),
     /// List tasks
@@ -285,6 +288,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Daemon(args) => up::daemon(&vm()?, &args),
         Command::Down(args) => down::down(&vm()?, &args),
         Command::Token(args) => control::token(&vm()?, &args),
+        Command::Status(args) => health::status(&vm()?, &args),
         Command::Hosts(args) => status::hosts(&vm()?, &args),
         Command::Ps(args) => status::ps(&vm()?, &args),
         Command::Kill(args) => kill::kill(&vm()?, &args),

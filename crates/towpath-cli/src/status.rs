@@ -20,8 +20,10 @@ Examples:
   towpath hosts
   towpath hosts --json | python3 -m json.tool
 
-STATE is `up`, `lost`, or `not heard from`: the founder, started again, knows such a host of before,
-and either it comes back or is given up as lost after a minute.")]
+STATE is `up`, `lost`, `silent` or `not heard from`. A silent host has answered nothing for 1.5 s and
+more; nothing of it has ended, and nothing new is given to it: either it is heard again, or it is lost
+(`towpath up --lost-after-ms`). One that is not heard from the leader, started again, knows of before:
+either it comes back or is given up as lost after a minute.")]
 pub(crate) struct HostsArgs {
     /// Print a JSON object
     #[arg(long)]
@@ -66,6 +68,8 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
                     "incarnation": h.id.incarnation(), "name": h.name,
                     "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
                     "state": state(h.state), "heard": !unheard.contains(&h.id),
+                    "silent": info.silent.contains(&h.id),
+                    "drains": h.drains(),
                     "leader": Some(h.id) == info.leader,
                     "votes": info.voters.contains(&h.id),
                     "pid": local.get(&h.id).map(|i| i.pid),
@@ -98,11 +102,18 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
             false if info.voters.contains(&h.id) => ", may lead",
             false => "",
         };
-        let state = if unheard.contains(&h.id) { "not heard from" } else { state(h.state) };
+        let state = match unheard.contains(&h.id) {
+            true if info.silent.contains(&h.id) => "silent",
+            true => "not heard from",
+            false => state(h.state),
+        };
         let (id, addr) = (h.id.to_string(), h.addr.to_string());
         let Host { name, arch, cpus, slots, .. } = h;
         let (name, arch) = (visible(name), visible(arch));
-        putln!("{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}")?;
+        let drains = if h.drains() { ", drained" } else { "" };
+        putln!(
+            "{id:<8} {name:<20} {addr:<22} {arch:<14} {cpus:>4} {slots:>5}  {state}{leads}{drains}"
+        )?;
     }
     let mut told = BTreeSet::new();
     if info.frozen {

@@ -52,7 +52,8 @@ impl Fact {
             | Command::Lead(_)
             | Command::Voters(_)
             | Command::Invite(_)
-            | Command::Revoke(_) => None,
+            | Command::Revoke(_)
+            | Command::Drain(_) => None,
         }
     }
 }

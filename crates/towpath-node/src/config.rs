@@ -111,6 +111,8 @@ pub mod reason {
     pub const UNSERVED: u16 = 265;
     /// The peer says something that this host does not know, and must not pass over.
     pub const KIND: u16 = 266;
+    /// The peer's engine has ended without a word of its own.
+    pub const ENDED: u16 = 267;
 }
 
 /// Codes of authenticated refusals.
@@ -144,4 +146,6 @@ pub mod refusal {
     pub const USED: u16 = 12;
     /// The hello says something that this host does not know, and must not pass over.
     pub const KIND: u16 = 13;
+    /// That a host's engine has ended is known now: nobody has to be let in for that.
+    pub const NOTED: u16 = 14;
 }

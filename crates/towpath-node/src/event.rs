@@ -3,10 +3,11 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use towpath_proto::association::End;
-use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
+use towpath_proto::{AssociationEvent, AssociationId, Block, HostKey, Refusal};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
 use towpath_wire::bytes::ParseError;
@@ -105,6 +106,12 @@ pub enum NodeEvent {
     HostLost(HostId),
     /// A host left.
     HostLeft(HostId),
+    /// A host is given nothing new from here on, or is again.
+    HostDrains(HostId, bool),
+    /// A host that is up leaves everything unanswered: nothing new is given to it. Nothing ends.
+    HostSilent(HostId),
+    /// It is heard again.
+    HostHeard(HostId),
     /// The association to a host ended by itself; what that means for the host follows.
     ContactOver {
         /// The host.
@@ -246,4 +253,35 @@ pub enum NodeEvent {
         /// What.
         event: AssociationEvent,
     },
+}
+
+/// What whoever started a host's engine says where that ends without a word of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWords {
+    /// To be said in the handshake, with the host's key.
+    pub hello: Vec<u8>,
+    /// To whom: where, and under which key.
+    pub to: Vec<(SocketAddr, HostKey)>,
+}
+
+/// Those that keep the log, as the one that leads sees them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VotersSeen {
+    /// Counts leaders.
+    pub term: u64,
+    /// Entries that are decided.
+    pub entries: u64,
+    /// Each of them; none where this host does not lead.
+    pub voters: Vec<(HostId, VoterSeen)>,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoterSeen {
+    /// It votes; else it is sent the log only.
+    pub votes: bool,
+    /// It was heard within the last three beats.
+    pub heard: bool,
+    /// Entries that it has not acknowledged yet.
+    pub behind: u64,
 }

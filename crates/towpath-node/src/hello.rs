@@ -19,6 +19,9 @@ pub(crate) enum Purpose {
     Rejoin,
     /// To talk, as this host.
     Member(HostId),
+    /// To say that the engine of this host has ended without a word: who started it says that, with
+    /// the host's key. Nobody is let in for it.
+    Ended(HostId),
     /// To talk as the leader, whoever it was when its members heard of it last, with the state as
     /// of this entry: one that has started again hears from them of later ones.
     Lead {

@@ -81,7 +81,8 @@ mod watch;
 
 pub use config::{Invitation, JoinTarget, NodeConfig};
 pub use data::Delivery;
-pub use event::{DeleteError, JoinFailure, NodeEvent, SpawnError};
+pub use event::{DeleteError, JoinFailure, LastWords, NodeEvent, SpawnError};
+pub use event::{VoterSeen, VotersSeen};
 pub use invitations::{InviteError, Issued};
 pub use links::Links;
 pub use node::Node;

@@ -83,6 +83,8 @@ pub(crate) struct Peers {
     pub(crate) unserved: u64,
     /// Bytes of blocks that went with the associations that had them.
     pub(crate) gone: u64,
+    /// How often a connection came to stand, or was forgotten.
+    pub(crate) turned: u64,
     pub(crate) offers: Offers,
     pub(crate) copies: Copies,
 }
@@ -202,6 +204,7 @@ impl Peers {
         peer.tries = 0;
         let before = core::mem::replace(&mut peer.contact, Contact::Up(id));
         self.dirty.insert(host);
+        self.turned += 1;
         match before {
             Contact::Up(old) if old != id => Some(old),
             _ => None,
@@ -250,6 +253,7 @@ impl Peers {
     pub(crate) fn forget(&mut self, id: AssociationId) -> Option<HostId> {
         let conn = self.conns.remove(&id)?;
         self.offers.forget(id);
+        self.turned += 1;
         self.gone += conn.in_flight;
         conn.host
     }

@@ -24,7 +24,7 @@ use towpath_vm::consensus::{
 };
 use towpath_vm::control::{Command, Commits, ControlState, Effect, Outcome, Ticket};
 use towpath_vm::registry::Kept;
-use towpath_vm::{HostState, Snapshot};
+use towpath_vm::{Host, HostState, Snapshot};
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
@@ -68,6 +68,8 @@ pub(crate) struct Voting {
     pub(crate) leaving: Option<HostId>,
     /// Who votes is being changed: the next step follows as soon as one is decided.
     pub(crate) stepping: bool,
+    /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
+    pub(crate) ended: BTreeSet<HostId>,
 }
 
 impl fmt::Debug for Voting {
@@ -94,6 +96,7 @@ impl Voting {
             asked_about: BTreeMap::new(),
             leaving: None,
             stepping: false,
+            ended: BTreeSet::new(),
         }
     }
 
@@ -350,6 +353,33 @@ impl Voter {
         changes
     }
 
+    /// Has another one lead that is heard, if there is one: this host is about to end.
+    pub(crate) fn hand_over(&mut self, reach: &dyn Reach) -> bool {
+        let me = self.replica.identity().id;
+        let state = &self.state;
+        let is_up =
+            |host: HostId| state.table().get(host).is_some_and(|h| h.state == HostState::Up);
+        let fit = |id: &&ReplicaId| {
+            **id != me && host_of(**id).is_some_and(|host| is_up(host) && reach.is_heard(host))
+        };
+        let other = self.replica.members().voters.iter().find(fit).copied();
+        let hands = self.leads() && other.is_some_and(|to| self.replica.hand_over(to).is_ok());
+        if hands {
+            self.turn();
+        }
+        hands
+    }
+
+    /// How far those that keep the log have it: the term, the entries that are decided, and by host
+    /// how many it lacks of all.
+    pub(crate) fn progress(&self) -> (u64, u64, BTreeMap<HostId, u64>) {
+        let (last, me) = (self.replica.last_index(), self.replica.identity().id);
+        let others = self.replica.followers().map(|(id, matched)| (id, last - matched.min(last)));
+        let all = others.filter(|(id, _)| *id != me).chain([(me, 0)]);
+        let behind = all.filter_map(|(id, behind)| Some((host_of(id)?, behind))).collect();
+        (self.replica.term(), self.replica.commit(), behind)
+    }
+
     /// Whether the last change of who takes part is decided.
     pub(crate) fn is_settled(&self) -> bool {
         self.replica.is_settled()
@@ -584,8 +614,10 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step
             voters.iter().filter_map(|v| table.get(*v)).map(|h| h.addr.ip()).collect();
         let is_new = |host| !voters.contains(&host) && !learners.contains(&host);
         let fit = table.up().filter(|h| is_new(h.id) && reach.is_up(h.id));
-        // Those on other machines first, then those that have been here longest.
-        fit.min_by_key(|h| (addresses.contains(&h.addr.ip()), h.id.incarnation())).map(|h| h.id)
+        // Not one that is to be taken out; those on other machines, then those that have been here
+        // longest.
+        let order = |h: &&Host| (h.drains(), addresses.contains(&h.addr.ip()), h.id.incarnation());
+        fit.min_by_key(order).map(|h| h.id)
     };
     if let Some(host) = learns.then(newcomer).flatten() {
         return Some(Step::Learn(host));
@@ -609,7 +641,7 @@ fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step
 mod tests {
     use alloc::format;
 
-    use towpath_vm::{ControlLog, Fields, Host};
+    use towpath_vm::{ControlLog, Fields};
 
     use super::*;
 

@@ -20,4 +20,7 @@ pub(crate) struct Watch {
     /// Every host was asked for a sign of life: all are watched until then, so that the leader can
     /// tell one that is silent from a cable that is out.
     pub(crate) asking_until: Option<Instant>,
+    /// Hosts that leave everything unanswered, or that lead and cannot be reached, as the owner was
+    /// told.
+    pub(crate) silent: BTreeSet<HostId>,
 }

@@ -91,6 +91,9 @@ pub struct Liveness {
     /// average of its last timers, where that is 10 ms or more: a machine that has no time for
     /// one host has none for its peers.
     pub lost_after: Duration,
+    /// It is silent, which ends nothing, when that has lasted so long: then it is told, and the
+    /// peer is asked a third as often.
+    pub silent_after: Duration,
     /// ... and so many such packets, spread over that time, went unanswered. From 10 on, a link
     /// that loses one packet in five each way (an ask fails with 0.36) is not taken for a dead
     /// peer more than once in 27 000 silences.
@@ -108,14 +111,23 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Bounds in proportion to `lost_after`, as the defaults are.
+    /// A peer that is waited for for much longer is silent after this time.
+    pub const SILENT_AFTER: Duration = Duration::from_millis(1500);
+    /// A peer that is waited for for longer than this is waited for no longer because it is heard.
+    const NO_PROGRESS_AFTER: Duration = Duration::from_secs(20);
+
+    /// Bounds that follow from `lost_after`: a peer is silent after 1.5 s, or only when it is lost
+    /// where that is no more than twice as long.
     pub fn after(lost_after: Duration) -> Self {
         let keepalive_max = Duration::from_secs(25);
+        let silent_after =
+            if lost_after < Self::SILENT_AFTER * 2 { lost_after } else { Self::SILENT_AFTER };
         Self {
             lost_after,
+            silent_after,
             asks: 10,
-            no_progress_after: lost_after * 10,
-            keepalive: (lost_after / 4).min(keepalive_max),
+            no_progress_after: (lost_after * 10).min(Self::NO_PROGRESS_AFTER.max(lost_after * 2)),
+            keepalive: (silent_after / 4).min(keepalive_max),
             keepalive_max,
         }
     }

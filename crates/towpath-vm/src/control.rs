@@ -18,7 +18,7 @@ use towpath_wire::bytes::ParseError;
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, TaskId};
 
-use crate::fields::{FIELDS_ALL_MAX, Fields};
+use crate::fields::{DRAINS, FIELDS_ALL_MAX, Fields};
 use crate::host::{Host, HostState, HostTable, NAME_MAX};
 use crate::invitations::{Invitations, Issued, NotGood, Shown};
 use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
@@ -45,6 +45,8 @@ pub enum Command {
     Lead(HostId),
     /// These may come to lead.
     Voters(Vec<HostId>),
+    /// A host is to be given nothing new, or is again.
+    Drain(Drain),
     /// A token is to admit newcomers.
     Invite(Invite),
     /// A token is to admit nobody any more, named by its nonce.
@@ -59,7 +61,7 @@ pub enum Command {
 
 kinds! {
     Command:
-    1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Invite, 7 Revoke,
+    1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Drain, 7 Invite, 8 Revoke,
     16 Ask, 17 TaskOver, 18 ForgetWaits,
 }
 
@@ -114,6 +116,15 @@ pub struct Leave {
     pub host: HostId,
     /// Somebody deleted it: it is to hear of that when it comes back.
     pub deleted: bool,
+}
+
+/// A host is to be given nothing new, or is again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    /// Which.
+    pub host: HostId,
+    /// Nothing new; else as before.
+    pub on: bool,
 }
 
 /// A task asks about groups or mailboxes.
@@ -260,6 +271,7 @@ impl ControlState {
             Command::Leave(leave) => self.leave(leave, &mut effects),
             Command::Lead(host) => self.lead(host, &mut effects),
             Command::Voters(hosts) => self.change(Change::Voters(hosts), &mut effects),
+            Command::Drain(drain) => self.drain(drain, &mut effects),
             Command::Invite(Invite { issued, at_unix_s }) => {
                 effects.push(Effect::Issued(self.invitations.issue(issued, at_unix_s)));
             }
@@ -335,6 +347,8 @@ impl ControlState {
             self.invitations.count(&nonce);
         }
         let Join { key, name, addr, arch, speed, cpus, slots, fields, .. } = join;
+        // Whoever comes back begins anew.
+        let fields = fields.without(DRAINS);
         // Names tell hosts apart for people: no two alike, and each for as long as it can be.
         let taken = self.table().iter().any(|h| h.name == name && h.key != key);
         let name = match old.filter(|old| is_with_slot(&old.name, &name)) {
@@ -364,6 +378,14 @@ impl ControlState {
         if self.is_up(host) {
             self.change(Change::Lost(host), effects);
             self.host_over(host);
+        }
+    }
+
+    fn drain(&mut self, drain: Drain, effects: &mut Vec<Effect>) {
+        let Drain { host, on } = drain;
+        let up = self.table().get(host).filter(|h| h.state == HostState::Up);
+        if up.is_some_and(|h| h.drains() != on) {
+            self.change(Change::Drains(host, on), effects);
         }
     }
 

@@ -9,6 +9,7 @@
 //! ```text
 //! field      0 kind | 1 length n | 2..2+n value                          (towpath_wire::parameter)
 //! addresses  128: one after the other  0 family (4 or 6) | 1..3 port | 3..7 or 3..19 IP address
+//! drains     129: empty; there while the host is given nothing new
 //! ```
 //! Addresses are skippable: the one that every entry has leads to the host, too.
 
@@ -29,6 +30,8 @@ pub const FIELDS_MAX: usize = 16;
 pub const FIELDS_ALL_MAX: usize = 192 << 10;
 /// Kind of the field with all addresses at which a host receives, where there are several.
 pub const ADDRESSES: u8 = parameter::SKIPPABLE;
+/// Kind of the field that says whether a host is given nothing new. The log sets it, not the host.
+pub const DRAINS: u8 = parameter::SKIPPABLE + 1;
 
 /// Fields, as they came. Invariants: whole fields, at most [`FIELDS_MAX`] in at most
 /// [`FIELDS_BYTES_MAX`] bytes.
@@ -111,10 +114,18 @@ impl Fields {
         Ok(())
     }
 
+    /// Without a kind.
+    #[must_use]
+    pub fn without(self, kind: u8) -> Self {
+        let kept = self.iter().filter(|(k, _)| *k != kind);
+        let kept = kept.flat_map(|(k, value)| [&[k, value.len() as u8], value].concat());
+        Self(kept.collect())
+    }
+
     /// Whether all that must be known is.
     pub fn check(&self) -> Result<(), ParseError> {
         self.iter().try_for_each(|(kind, _)| match kind {
-            ADDRESSES => Ok(()),
+            ADDRESSES | DRAINS => Ok(()),
             kind => parameter::unknown("a field of a host", kind),
         })
     }

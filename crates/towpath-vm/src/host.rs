@@ -9,7 +9,7 @@ use towpath_wire::HostId;
 use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 
-use crate::fields::Fields;
+use crate::fields::{DRAINS, Fields};
 
 /// Longest host name kept, in bytes.
 pub const NAME_MAX: usize = 64;
@@ -46,6 +46,14 @@ pub struct Host {
     pub state: HostState,
     /// What it says of kinds, known here or not.
     pub fields: Fields,
+}
+
+impl Host {
+    /// Whether it is given nothing new: it is to be taken out, or restarted, when all that runs
+    /// there has ended.
+    pub fn drains(&self) -> bool {
+        self.fields.get(DRAINS).is_some()
+    }
 }
 
 /// All hosts by slot. Invariant: a host's slot is its key here; keys are unique.
@@ -113,6 +121,18 @@ impl HostTable {
         if let Some(host) = self.hosts.get_mut(&id.slot()).filter(|h| h.id == id) {
             host.state = HostState::Lost;
         }
+    }
+
+    /// False where its fields leave no room for that.
+    pub(crate) fn set_drains(&mut self, id: HostId, on: bool) -> bool {
+        let Some(host) = self.hosts.get_mut(&id.slot()).filter(|h| h.id == id) else {
+            return false;
+        };
+        if on {
+            return host.fields.set(DRAINS, &[]).is_ok();
+        }
+        host.fields = core::mem::take(&mut host.fields).without(DRAINS);
+        true
     }
 
     pub(crate) fn remove(&mut self, id: HostId) {

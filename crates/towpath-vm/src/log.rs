@@ -28,6 +28,8 @@ pub enum Change {
     Voters(Vec<HostId>),
     /// Another host leads, in a term of its own: that of this entry.
     Leads(HostId),
+    /// A host is given nothing new from here on, or is again.
+    Drains(HostId, bool),
 }
 
 impl Change {
@@ -36,7 +38,7 @@ impl Change {
         match self {
             Self::Added(host) => host.fields.check(),
             Self::Voters(hosts) => check_voters(hosts),
-            Self::Lost(_) | Self::Left(_) | Self::Leads(_) => Ok(()),
+            Self::Lost(_) | Self::Left(_) | Self::Leads(_) | Self::Drains(..) => Ok(()),
         }
     }
 }
@@ -221,6 +223,7 @@ impl ControlLog {
             Change::Left(id) => self.snapshot.table.remove(*id),
             Change::Voters(hosts) => self.snapshot.voters.clone_from(hosts),
             Change::Leads(host) => self.snapshot.leader = *host,
+            Change::Drains(host, on) => _ = self.snapshot.table.set_drains(*host, *on),
         }
         self.snapshot.term = entry.term;
         self.snapshot.index = entry.index;

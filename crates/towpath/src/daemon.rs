@@ -39,11 +39,16 @@ use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
 use crate::table::{self, TableError, TermError};
 use crate::token::Token;
+use crate::words::{self, Sheet};
 use crate::{BUILD, leftovers, log};
 
-/// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. Quiet
-/// hosts are asked after a quarter of it: all know within 1.25 times as long, 1.9 s.
-pub const LOST_AFTER_MS: u32 = 1500;
+/// Where a host keeps its secret key.
+const HOST_KEY: &str = "host.key";
+
+/// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. It is
+/// silent, which ends nothing, within 1.9 s: quiet hosts are asked after 0.4 s, and have 1.5 s to
+/// answer.
+pub const LOST_AFTER_MS: u32 = 10_000;
 
 /// How a daemon comes to its virtual machine.
 #[derive(Clone, Debug)]
@@ -127,6 +132,8 @@ pub struct EngineArgs {
     pub guard: Option<u32>,
     /// The control group to be in.
     pub group: Option<PathBuf>,
+    /// Where the guard reads what it is to say for an engine that was killed.
+    pub words: Option<PathBuf>,
 }
 
 impl EngineArgs {
@@ -134,6 +141,8 @@ impl EngineArgs {
     pub const GUARD: &str = "--engine-of";
     /// The option that gives [`EngineArgs::group`].
     pub const GROUP: &str = "--group";
+    /// The option that gives [`EngineArgs::words`].
+    pub const WORDS: &str = "--words";
 }
 
 /// Why a daemon cannot run.
@@ -252,6 +261,8 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
     if let Some(group) = &group {
         command.arg(EngineArgs::GROUP).arg(group.path());
     }
+    let sheet = Sheet::make().map_err(system("memory for last words"))?;
+    command.arg(EngineArgs::WORDS).arg(sheet.path());
     let engine = command.spawn().map_err(system("starting the engine"))?;
     let engine = i32::try_from(engine.id()).ok().and_then(Pid::from_raw);
     if let Some(engine) = engine {
@@ -274,6 +285,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
             Err(_) => break,
         }
     }
+    let telling = tell_of_its_end(dir, &sheet);
     if let Some(group) = group {
         // The next daemon may have written down its own already.
         if written_group(dir).is_some_and(|path| path == group.path()) {
@@ -282,7 +294,20 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
         group.end();
     }
     end_children();
+    if let Some(telling) = telling {
+        let _ = telling.join();
+    }
     Ok(code)
+}
+
+/// The engine is over: whatever it had to say and could not is said while its tasks are ended.
+fn tell_of_its_end(dir: &Path, sheet: &Sheet) -> Option<std::thread::JoinHandle<()>> {
+    let words = sheet.read()?;
+    let secret = key_file(&dir.join(HOST_KEY)).ok()?;
+    Some(std::thread::spawn(move || match words::say(&words, &secret) {
+        Ok(told) => tracing::info!("{told} of {} hosts know that it has ended", words.to.len()),
+        Err(e) => tracing::warn!("nobody could be told that the engine has ended: {e}"),
+    }))
 }
 
 /// Ends what an earlier daemon left, and makes the group of the one that starts. Where one runs,
@@ -399,7 +424,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let mut lock = lock(&options.dir)?;
     log::log!("{}{BUILD}, process {}", log::FIRST, std::process::id());
     let socket = socket_path(&options.dir, SOCK)?;
-    let secret = key_file(&options.dir.join("host.key"))?;
+    let secret = key_file(&options.dir.join(HOST_KEY))?;
     let clock = Clock::start();
     let saved = saved(options)?;
     let crypto = RealCrypto::new(secret);
@@ -436,6 +461,8 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         },
         descriptors,
         keeper: keeper(options)?,
+        // In vain only where its guard has gone, which ends it, too.
+        words: options.engine.words.as_deref().and_then(|path| Sheet::open(path).ok()),
     };
     let mut engine = Engine::new(node, engine_options)?;
     let result = engine.run(&mut |node| {

@@ -80,6 +80,7 @@ pub mod table;
 #[doc(hidden)]
 pub mod token;
 mod version;
+mod words;
 
 pub(crate) use log::log;
 

@@ -103,6 +103,17 @@ pub enum Request {
         /// The host.
         host: HostId,
     },
+    /// Have a host given nothing new from here on, or again. Answered by [`Reply::Done`] or
+    /// [`Reply::Failed`].
+    Drain {
+        /// The host.
+        host: HostId,
+        /// Nothing new; else as before.
+        on: bool,
+    },
+    /// How do those that keep the log stand? Only whoever leads can tell. Answered by
+    /// [`Reply::Voters`].
+    Voters,
     /// Which hosts were deleted and have not said that they end? Answered by [`Reply::Unheard`].
     Unheard,
     /// Which way do messages from a task of this host take? Answered by [`Reply::Explained`].
@@ -206,6 +217,16 @@ pub enum Reply {
     Metrics(Vec<u8>),
     /// News of hosts, to a client that watches.
     HostEvent(HostEvent),
+    /// Those that keep the log: the term that the leader leads in, the entries so far, and each of
+    /// them. Where nobody votes but the leader, there is only that one.
+    Voters {
+        /// Counts leaders.
+        term: u64,
+        /// Entries that are decided.
+        entries: u64,
+        /// Each of them; none where the host that is asked does not lead.
+        voters: Vec<VoterInfo>,
+    },
     /// A request could not be carried out.
     Failed(String),
     /// Answer to [`Request::Delete`] and [`Request::Revoke`]: it is done. Answer to
@@ -260,6 +281,8 @@ pub struct Info {
     pub voters: Vec<HostId>,
     /// The leader is lost: no host can join until it is back, or another one leads.
     pub frozen: bool,
+    /// Hosts that leave everything that it asks unanswered at present. Nothing of them has ended.
+    pub silent: Vec<HostId>,
     /// Process id of the daemon's engine.
     pub pid: u32,
     /// What is wrong with it, and a hint each.
@@ -281,11 +304,32 @@ pub struct TokenInfo {
     pub uses_max: Option<u32>,
 }
 
+/// One that keeps the log, as the one that leads sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoterInfo {
+    /// Which host.
+    pub host: HostId,
+    /// It votes; else it is sent the log, to vote later or in another one's place.
+    pub votes: bool,
+    /// It was heard within the last three beats, 0.6 s.
+    pub heard: bool,
+    /// Entries that it has not acknowledged yet.
+    pub behind: u64,
+}
+
 /// News of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostEvent {
     /// One joined.
     Added(Host),
+    /// One leaves everything unanswered: nothing new should be given to it. What runs there goes
+    /// on, as far as anybody knows.
+    Silent(HostId),
+    /// It is heard again.
+    Heard(HostId),
+    /// One is to be given nothing new, or is to be again: it is to be taken out when what runs
+    /// there has ended.
+    Drains(HostId, bool),
     /// One was silent for too long.
     Lost(HostId),
     /// One left.

@@ -71,7 +71,7 @@ fn path(dir: &Path) -> PathBuf {
 }
 
 /// FNV-1a, to tell a damaged file from a whole one.
-fn checksum(bytes: &[u8]) -> [u8; 8] {
+pub(crate) fn checksum(bytes: &[u8]) -> [u8; 8] {
     let mix = |h: u64, byte: &u8| (h ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix).to_le_bytes()
 }

@@ -32,24 +32,39 @@ pub(super) fn rooms(
         if name.contains('[') {
             let names = hostlist::expand(name).with_context(|| format!("--host {part}"))?;
             for name in names {
-                add(find_host(hosts, &name)?, slots);
+                add(wanted(hosts, &name)?, slots);
             }
         } else {
-            add(find_host(hosts, name)?, slots);
+            add(wanted(hosts, name)?, slots);
         }
     }
     for hostfile::Machine { name, options } in file.into_iter().flatten() {
-        add(find_host(hosts, name)?, options.slots);
+        add(wanted(hosts, name)?, options.slots);
     }
     if named.is_empty() && file.is_none() {
-        for host in hosts.iter().filter(|h| h.state == HostState::Up) {
+        for host in hosts.iter().filter(|h| h.state == HostState::Up && !h.drains()) {
             add(host.clone(), None);
         }
     }
     if rooms.is_empty() {
-        bail!("no host is up\nhint: `towpath hosts` shows them");
+        bail!("no host is up that may be given work\nhint: `towpath hosts` shows them");
     }
     Ok(rooms)
+}
+
+/// A host that was named, if it may be given something.
+fn wanted(hosts: &[Host], name: &str) -> anyhow::Result<Host> {
+    let host = find_host(hosts, name)?;
+    if host.drains() {
+        bail!(
+            "host {} ({}) is drained: it is given nothing new\n\
+             hint: `towpath host drain {} --undo` ends that",
+            host.id,
+            host.name,
+            host.id
+        );
+    }
+    Ok(host)
 }
 
 /// `h2:4` is four tasks on `h2`, unless a host has just that name.

@@ -20,6 +20,7 @@ Examples:
   towpath sim vm --seeds 100                          a hundred such runs
   towpath sim vm --links 2 --seeds 100                each host on two networks, which may fail
   towpath sim vm --voters 3 --faults 3 --seeds 100     the founder may be lost, too
+  towpath sim vm --lost-after-ms 10000 --seeds 100     only a crash may cost a host
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
 
@@ -56,6 +57,11 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = towpath::daemon::voters)]
     voters: u8,
+    /// A host that answers nothing for so long is lost, in milliseconds. With 10000, no fault but a
+    /// crash lasts as long, and none may cost a host
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(200..=20_000))]
+    lost_after_ms: u32,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -78,6 +84,7 @@ impl VmArgs {
             faults: self.faults as usize,
             links: self.links,
             voters: self.voters,
+            lost_after_ms: self.lost_after_ms,
             ..base
         }
     }
@@ -87,8 +94,12 @@ impl VmArgs {
         let Self { hosts, tasks, faults, links, voters, .. } = self;
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
+        let after = match self.lost_after_ms {
+            2000 => String::new(),
+            ms => format!(" --lost-after-ms {ms}"),
+        };
         format!(
-            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters} \
+            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters}{after} \
              --seed {seed}"
         )
     }

@@ -1,19 +1,21 @@
 //! `init` and `up`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
-use towpath::VmDir;
+use towpath::config::SOCK;
 use towpath::daemon::Started;
 use towpath::lock::{Holder, is_locked};
 use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
 use towpath::table;
+use towpath::{Client, VmDir};
 
 use super::local::{Interrupted, Leading, Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
@@ -191,8 +193,27 @@ pub(super) fn start_machines(
     Ok(outcome)
 }
 
+/// How long one that was killed may take to be gone.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits for one that is ending: its lock is still held, and it answers nobody.
+fn await_end(dir: &Path) {
+    let until = Instant::now() + ENDS_WITHIN;
+    let ends = || {
+        is_locked(dir)
+            && Holder::stopped(dir).is_none()
+            && Client::connect(&dir.join(SOCK)).is_err()
+    };
+    while Instant::now() < until && ends() {
+        std::thread::sleep(LOOK);
+    }
+}
+
 pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
     vm.found()?;
+    await_end(&vm.host(1));
     // A founder that kept its table comes back to the hosts that still run.
     let comes_back = !is_locked(&vm.host(1)) && table::is_kept(&vm.host(1));
     let mut running = vm.local_hosts()?.into_iter().filter(|n| is_locked(&vm.host(*n)));

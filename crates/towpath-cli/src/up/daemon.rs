@@ -42,6 +42,9 @@ pub(crate) struct DaemonArgs {
     /// Given by the guard to the engine: the control group to be in
     #[arg(long, hide = true)]
     group: Option<PathBuf>,
+    /// Given by the guard to the engine: where it reads what is to be said for it
+    #[arg(long, hide = true)]
+    words: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
     #[command(flatten)]
@@ -57,7 +60,8 @@ pub(crate) fn daemon(vm: &VmDir, args: &DaemonArgs) -> anyhow::Result<ExitCode> 
         log::start(&dir);
         return Ok(daemon::guard(&dir, &format!("{}-{}", vm.name, args.number))?);
     };
-    let engine = EngineArgs { guard: Some(guard), group: args.group.clone() };
+    let engine =
+        EngineArgs { guard: Some(guard), group: args.group.clone(), words: args.words.clone() };
     log::start(&vm.host(args.number.into()));
     let result = options(vm, args, engine).and_then(|options| {
         let mut ready = |started: &Started| {

@@ -14,6 +14,7 @@ use towpath_vm::{Host, HostState};
 use towpath_wire::Rate;
 
 use super::command::SOME_FAILED;
+use super::drain::{DrainArgs, drain};
 use super::local::link_rate;
 use super::remote::{Failed, Machines, RemoteArgs, read};
 use crate::control::{self, ANSWER};
@@ -29,6 +30,8 @@ pub(crate) struct HostArgs {
 enum HostCommand {
     /// Start hosts on other machines and take them in
     Add(AddArgs),
+    /// Have hosts given nothing new, and wait until nothing runs there
+    Drain(DrainArgs),
     /// Take hosts out: their tasks end, their daemons too
     Delete(DeleteArgs),
 }
@@ -81,6 +84,7 @@ struct DeleteArgs {
 pub(crate) fn host(vm: &VmDir, args: &HostArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         HostCommand::Add(args) => add(vm, args),
+        HostCommand::Drain(args) => drain(vm, args),
         HostCommand::Delete(args) => delete(vm, args),
     }
 }

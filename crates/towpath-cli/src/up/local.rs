@@ -36,8 +36,9 @@ pub(crate) struct Tuning {
     /// Jobs that each host runs at once (default: its share of the processors, and one)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) slots: Option<u16>,
-    /// A host that answers nothing for so long is lost, in milliseconds (default: 1500). The
-    /// founder's counts for all hosts
+    /// A host that answers nothing for so long is lost, and what ran there with it, in milliseconds
+    /// (default: 10000; `towpath hosts` shows it as silent long before). The founder's counts for
+    /// all hosts
     #[arg(long, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u32).range(200..=600_000))]
     pub(crate) lost_after_ms: Option<u32>,

@@ -2,6 +2,7 @@
 
 mod command;
 mod daemon;
+mod drain;
 mod host;
 mod join;
 mod listed;

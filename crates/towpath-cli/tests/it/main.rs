@@ -11,6 +11,7 @@ mod install;
 mod interrupted;
 mod jobs;
 mod large;
+mod maintenance;
 mod measured;
 mod media;
 mod metrics;

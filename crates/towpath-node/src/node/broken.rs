@@ -12,9 +12,9 @@ use super::standing::RETRY_LEADER;
 use crate::broken::{Look, pair};
 /// How long the leader waits at least.
 const WAIT: Duration = Duration::from_secs(5);
-/// The same in times of `lost_after`: longer than it takes to find that a silent host is dead,
-/// which may be a quarter of `lost_after` late, and than that host has to come back.
-const WAIT_FOR: u32 = 4;
+/// Beside `lost_after`, in times of `silent_after`: longer than it takes to find that a silent host
+/// is dead, which may be a quarter of that late, and than that host has to come back.
+const WAIT_FOR: u32 = 3;
 
 impl Node {
     pub(crate) fn is_up(&self, host: HostId) -> bool {
@@ -57,6 +57,11 @@ impl Node {
         self.lead.broken.told.remove(&host);
     }
 
+    /// How long two that lost each other have to find each other again.
+    fn mend_within(&self) -> Duration {
+        WAIT.max(self.lost_after() + self.silent_after() * WAIT_FOR)
+    }
+
     /// `from` cannot reach `host`.
     pub(crate) fn handle_unreachable(&mut self, now: Instant, from: HostId, host: HostId) {
         if !self.leads() {
@@ -66,7 +71,7 @@ impl Node {
         if from == host || self.me == Some(host) || !self.is_up(host) || !self.is_up(from) {
             return;
         }
-        let at = now + WAIT.max(self.lost_after() * WAIT_FOR);
+        let at = now + self.mend_within();
         self.lead.broken.between.entry((from, host)).or_insert(Look { at, asked: None });
         self.lead.broken.arm();
         match self.peers.up(host) {
@@ -103,13 +108,13 @@ impl Node {
         let mut ask = false;
         for ((a, b), look) in between.iter_mut().filter(|(_, look)| look.at <= now) {
             // Whoever runs late itself has not heard what there was to hear.
-            let late = now.since(look.at) > self.lost_after() / 4;
+            let late = now.since(look.at) > self.silent_after() / 4;
             let heard = |since| self.was_heard(*a, since) && self.was_heard(*b, since);
             if !late && look.asked.is_some_and(heard) {
                 clear.insert(pair(*a, *b));
             } else {
-                // A quiet host is asked within a quarter of `lost_after`.
-                *look = Look { at: now + self.lost_after() / 2, asked: Some(now) };
+                // A quiet host is asked within a quarter of `silent_after`.
+                *look = Look { at: now + self.silent_after() / 2, asked: Some(now) };
                 ask = true;
             }
         }
@@ -126,7 +131,7 @@ impl Node {
             self.lose(now, host);
             // It is up until that is decided.
             clear.retain(|(a, b)| *a != host && *b != host);
-            let again = Look { at: now + WAIT.max(self.lost_after() * WAIT_FOR), asked: None };
+            let again = Look { at: now + self.mend_within(), asked: None };
             for ((a, b), look) in &mut between {
                 if *a == host || *b == host {
                     *look = again;

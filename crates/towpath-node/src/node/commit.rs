@@ -144,7 +144,7 @@ impl Node {
 
     fn welcome_host(&mut self, now: Instant, new: HostId, id: AssociationId) {
         if self.peers.up(new) != Some(id) {
-            self.await_return(now, new, self.lost_after() * super::suspects::RETURN);
+            self.await_return(now, new, self.return_within());
             return;
         }
         let Some(log) = &self.log else { return };

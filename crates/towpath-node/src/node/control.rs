@@ -6,7 +6,7 @@ use alloc::string::String;
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, Connect, ConnectFailure, HostKey, Memory, Psk};
-use towpath_vm::control::{Command, ControlState, DELETED_MAX, Join, Leave};
+use towpath_vm::control::{Command, ControlState, DELETED_MAX, Drain, Join, Leave};
 use towpath_vm::invitations::Shown;
 use towpath_vm::message::Welcome;
 use towpath_vm::{Change, Entry, Host, HostState, LogError, Message, Tasks};
@@ -117,6 +117,10 @@ impl Node {
             Ok(_) if key == self.endpoint.public_key() => {
                 Err((refusal::SELF, "a host cannot connect to itself".into()))
             }
+            Ok(Hello { purpose: Purpose::Ended(host), .. }) => {
+                self.hear_of_end(now, &key, host);
+                Err((refusal::NOTED, "noted".into()))
+            }
             Ok(hello) => self
                 .judge(now, &key, &admission, hello.purpose)
                 .map_err(|(code, text)| self.refusal(&admission, code, text)),
@@ -223,6 +227,7 @@ impl Node {
             (Purpose::Member(_) | Purpose::Lead { .. }, Admission::Token { .. }) => {
                 Err((refusal::MALFORMED, "a member needs no token"))
             }
+            (Purpose::Ended(_), _) => Err((refusal::NOTED, "noted")),
         }
     }
 
@@ -297,6 +302,21 @@ impl Node {
         }
         self.leaves(host);
         self.propose(now, Command::Leave(Leave { host, deleted: true }));
+        Ok(())
+    }
+
+    /// Has a host given nothing new from here on, or again (leader only). What runs there goes on.
+    pub fn drain_host(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        on: bool,
+        memory: &mut dyn Memory,
+    ) -> Result<(), DeleteError> {
+        let log = self.log.as_ref().filter(|_| self.leads()).ok_or(DeleteError::NotLeader)?;
+        log.table().get(host).ok_or(DeleteError::Unknown(host))?;
+        self.propose(now, Command::Drain(Drain { host, on }));
+        self.pump(now, memory);
         Ok(())
     }
 
@@ -403,6 +423,8 @@ impl Node {
     pub(crate) fn changed(&mut self, now: Instant, change: &Change) {
         if let Change::Lost(id) | Change::Left(id) = change {
             self.forget_broken(*id);
+            self.watch.silent.remove(id);
+            self.voting.ended.remove(id);
             self.local.members.forget_parted(*id);
             self.lead.suspects.clear(*id);
         }
@@ -412,6 +434,9 @@ impl Node {
                 self.tell_host_watches(&Ok(host.clone()));
             }
             Change::Voters(_) => {}
+            Change::Drains(host, on) => {
+                self.events.push_back(NodeEvent::HostDrains(*host, *on));
+            }
             Change::Leads(host) => self.follow(now, *host),
             Change::Lost(id) => {
                 self.events.push_back(NodeEvent::HostLost(*id));
@@ -503,7 +528,7 @@ impl Node {
     }
 
     /// The same, where the connection ended by itself.
-    fn contact_over(&mut self, now: Instant, host: HostId, why: u16, end: Option<&End>) {
+    pub(crate) fn contact_over(&mut self, now: Instant, host: HostId, why: u16, end: Option<&End>) {
         self.drop_contact(now, host, why);
         let Some(log) = &self.log else { return };
         if self.me == Some(log.leader()) {

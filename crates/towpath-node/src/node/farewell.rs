@@ -1,9 +1,11 @@
 //! How a deleted host hears of it: by the entry of the log that deletes it, and by nothing else.
-//! One that was out of contact at that time is told when it comes back.
+//! One that was out of contact at that time is told when it comes back. And how others hear of a host
+//! whose engine has ended without a word: from whoever started it, which has the host's key.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use towpath_proto::association::End;
 use towpath_proto::{AssociationId, HostKey};
 use towpath_vm::message::Entries;
 use towpath_vm::{Change, Entry, Message};
@@ -11,12 +13,55 @@ use towpath_wire::{HostId, Instant};
 
 use super::Node;
 use crate::config::reason;
+use crate::event::LastWords;
+use crate::event::NodeEvent;
 use crate::hello::{Hello, Purpose};
 
+/// Most hosts that are told of one's end.
+const TOLD_MAX: usize = 1000;
 /// How long a host may take to hear that it was deleted.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Node {
+    /// What is to be said for this host where its engine ends without a word of its own, and to
+    /// whom: those that may lead before the others, up to a thousand. `None`: it is no host.
+    pub fn last_words(&self) -> Option<LastWords> {
+        let (me, log) = (self.me?, self.log.as_ref()?);
+        let hello = self.hello(Purpose::Ended(me)).encode(&self.config.build);
+        let snapshot = log.snapshot();
+        let leads = |host: HostId| snapshot.leader == host || snapshot.voters.contains(&host);
+        let hosts = || log.table().up().filter(|h| h.id != me);
+        let first = hosts().filter(|h| leads(h.id));
+        let others = hosts().filter(|h| !leads(h.id) && self.peers.up(h.id).is_some());
+        let to = first.chain(others).take(TOLD_MAX);
+        Some(LastWords { hello, to: to.map(|h| (self.addr_of(h), HostKey(h.key))).collect() })
+    }
+
+    /// Changes whenever [`Node::last_words`] may.
+    pub fn last_words_as_of(&self) -> (u64, u64) {
+        (self.log_index(), self.peers.turned)
+    }
+
+    /// Whoever started a host's engine says that it has ended without a word of its own. Of another
+    /// life than the one that is known here, that is no news.
+    pub(crate) fn hear_of_end(&mut self, now: Instant, key: &HostKey, host: HostId) {
+        let known = self.log.as_ref().and_then(|log| log.table().by_key(&key.0));
+        if known.is_none_or(|h| h.id != host) || !self.is_up(host) || self.me == Some(host) {
+            return;
+        }
+        let mut ended = core::mem::take(&mut self.voting.ended);
+        ended.retain(|ended| self.is_up(*ended));
+        ended.insert(host);
+        self.voting.ended = ended;
+        let end = End::ByPeer { reason: reason::ENDED, text: "its engine has ended".into() };
+        if self.peers.up(host).is_some() {
+            self.events.push_back(NodeEvent::ContactOver { host, end: end.clone() });
+        }
+        if self.lead.recovery.is_none() {
+            self.contact_over(now, host, reason::FENCED, Some(&end));
+        }
+    }
+
     /// Tells a host, to which a connection stands, that it was deleted.
     pub(crate) fn tell_of_its_end(&mut self, now: Instant, host: HostId) {
         let Some(log) = &self.log else { return };

@@ -184,6 +184,11 @@ impl Node {
             }
             AssociationEvent::PathOffered { link, remote, .. } => self.offered(id, (link, remote)),
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
+            AssociationEvent::Silent | AssociationEvent::Heard => match self.peers.host_of(id) {
+                Some(host) if event == AssociationEvent::Silent => self.falls_silent(host),
+                Some(host) => self.is_heard_again(host),
+                None => {}
+            },
             event => {
                 if let Some(host) = self.peers.conns.get(&id).and_then(|c| c.host) {
                     self.peers.dirty.insert(host);

@@ -111,7 +111,7 @@ impl Node {
 
     fn choose(&self, now: Instant, spawn: &SpawnTasks) -> Vec<HostId> {
         let hosts = self.log.iter().flat_map(|l| l.table().up());
-        let up = hosts.filter(|h| !self.is_out_of_reach(h.id));
+        let up = hosts.filter(|h| self.takes_new(h.id));
         let here = self.tasks.as_ref().map_or(0, towpath_vm::Tasks::load);
         let loads = up.map(|h| {
             let asked = self.requests.count_on(h.id) as u64;

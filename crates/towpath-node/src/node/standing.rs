@@ -44,6 +44,7 @@ impl Node {
         let again = core::mem::replace(&mut self.standing.frozen, true);
         self.standing.reported = None;
         if !again {
+            self.watch.silent.insert(leader);
             self.events.push_back(NodeEvent::LeaderLost(leader));
             self.tell_host_watches(&Err((leader, true)));
         }
@@ -192,7 +193,12 @@ impl Node {
         let host = log.table().get(leader).cloned();
         if core::mem::take(&mut self.standing.frozen) {
             self.joining = None;
+            self.watch.silent.remove(&leader);
             self.events.push_back(NodeEvent::LeaderBack(leader));
+            for host in self.watch.silent.clone() {
+                // One that led may be well, and nobody here has asked it since.
+                self.ensure_connection(now, host);
+            }
             if let Some(host) = host.filter(|h| h.id == from) {
                 // One in a new life was told of as such.
                 self.tell_host_watches(&Ok(host));
@@ -317,6 +323,9 @@ impl Node {
         let me = self.me;
         for old in before.table().iter().filter(|h| Some(h.id) != me) {
             match after.table.get(old.id) {
+                Some(new) if new.state == old.state && new.drains() != old.drains() => {
+                    self.changed(now, &Change::Drains(new.id, new.drains()));
+                }
                 Some(new) if new.state == old.state => {}
                 Some(_) => self.changed(now, &Change::Lost(old.id)),
                 None if after.table.by_key(&old.key).is_some() => {
@@ -382,6 +391,9 @@ impl Node {
         theirs: Option<(u64, u64)>,
     ) {
         self.lead.suspects.clear(host);
+        if self.leader() != Some(host) || !self.standing.frozen {
+            self.is_heard_again(host);
+        }
         if self.leader() == Some(host) && self.me.is_some() && self.me != Some(host) {
             self.join_addr = self.remote_of(id).or(self.join_addr);
             self.standing.reported = None;

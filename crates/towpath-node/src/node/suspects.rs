@@ -12,20 +12,34 @@ use super::Node;
 use super::standing::RETRY_LEADER;
 use crate::config::reason;
 use crate::suspects::{Others, Suspect};
-/// How long a host may take to connect again, in times of `lost_after`.
-pub(crate) const RETURN: u32 = 2;
+/// How long a host may take to connect again, in times of `silent_after`.
+const RETURN: u32 = 2;
 /// How long the leader waits at most while it is in contact with nobody at all, where it has lost
-/// contact with several, in times of `lost_after`.
-pub(crate) const ALONE: u32 = 40;
+/// contact with several, in times of `silent_after`.
+const ALONE: u32 = 40;
 
 impl Node {
-    /// Time after which a host that answers nothing is silent.
+    /// Time after which the conversation with a host that answers nothing is over.
     pub(crate) fn lost_after(&self) -> Duration {
         self.config.proto.liveness.lost_after
     }
 
+    /// Time after which a host that answers nothing is silent: whoever is there answers sooner.
+    pub(crate) fn silent_after(&self) -> Duration {
+        self.config.proto.liveness.silent_after
+    }
+
+    /// How long a host with which a conversation is over may take to begin another.
+    pub(crate) fn return_within(&self) -> Duration {
+        self.silent_after() * RETURN
+    }
+
     /// The leader's contact with a host is over, for this reason if it ended by itself.
     pub(crate) fn suspect(&mut self, now: Instant, host: HostId, end: Option<&End>) {
+        if self.voting.ended.contains(&host) {
+            // Nobody has to be asked about it.
+            return self.lose(now, host);
+        }
         if let Some(End::Silent { for_, excused, .. }) = end
             && *excused <= self.lost_after() / 4
             && self.is_in_contact(now, host, *for_ + *excused)
@@ -36,12 +50,12 @@ impl Node {
             self.lose(now, host);
             return;
         }
-        self.await_return(now, host, self.lost_after() * RETURN);
+        self.await_return(now, host, self.return_within());
     }
 
     /// Gives a host that is out of contact `time` to be back.
     pub(crate) fn await_return(&mut self, now: Instant, host: HostId, time: Duration) {
-        let latest = now + self.lost_after() * ALONE;
+        let latest = now + self.silent_after() * ALONE;
         let suspects = &mut self.lead.suspects;
         let wait = if suspects.has(host) { RETRY_LEADER } else { Duration::ZERO };
         let wait = wait.max(self.peers.copies.wait(now, host));
@@ -64,7 +78,7 @@ impl Node {
         if self.lead.suspects.back.is_some_and(|back| now.since(back) < silent) {
             return false;
         }
-        let margin = self.lost_after() / 8;
+        let margin = self.silent_after() / 8;
         let since = now - silent.saturating_sub(margin);
         let others = self.others(now, host, since);
         others.heard > others.silent
@@ -77,9 +91,13 @@ impl Node {
             others.all += 1;
             let up = self.peers.up(other).and_then(|id| self.endpoint.association(id));
             let asked = up.and_then(Association::silent_since);
-            let silent = asked.is_some_and(|asked| now.since(asked) >= self.lost_after() / 4);
+            let silent = asked.is_some_and(|asked| now.since(asked) >= self.silent_after() / 4);
             match up {
-                Some(up) if !silent => others.heard += usize::from(up.heard_at() >= since),
+                // Who was silent itself meanwhile proves that it may be us who were away.
+                Some(up) if !silent => {
+                    let was_silent = up.returned_at().is_some_and(|at| at >= since);
+                    others.heard += usize::from(up.heard_at() >= since && !was_silent);
+                }
                 _ => others.silent += 1,
             }
         }
@@ -96,7 +114,7 @@ impl Node {
     /// The leader is in contact with somebody again, and was with nobody: it was itself that was
     /// away, and the others come back in their turn.
     pub(crate) fn is_not_alone_any_more(&mut self, now: Instant) {
-        let time = self.lost_after() * RETURN;
+        let time = self.return_within();
         self.lead.suspects.back = Some(now);
         self.lead.suspects.put_off(now + time);
     }
@@ -106,7 +124,7 @@ impl Node {
         if self.lead.suspects.at.is_none_or(|at| at > now) {
             return;
         }
-        let (time, hosts) = (self.lost_after() * RETURN, self.lead.suspects.by_host.clone());
+        let (time, hosts) = (self.return_within(), self.lead.suspects.by_host.clone());
         for (host, suspect) in hosts {
             let entry = self.log.as_ref().and_then(|l| l.table().get(host));
             if entry.is_none_or(|h| h.state == HostState::Lost) || self.peers.up(host).is_some() {
@@ -134,20 +152,20 @@ impl Node {
     /// The leader declares a host lost.
     pub(crate) fn lose(&mut self, now: Instant, host: HostId) {
         if !self.can_do_without(now, host) {
-            let wait = self.lost_after() * RETURN;
-            self.await_return(now, host, wait);
+            self.await_return(now, host, self.return_within());
             if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
                 suspect.until = suspect.until.max(now + RETRY_LEADER);
                 suspect.latest = suspect.latest.max(suspect.until);
             }
             return self.lead.suspects.arm();
         }
+        let again = now + self.return_within();
         if self.voting.voter.is_none() {
             self.lead.suspects.clear(host);
             self.drop_contact(now, host, reason::FENCED);
         } else if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
             // Nothing of it ends before the log says so; it may be asked for again.
-            suspect.until = now + self.config.proto.liveness.lost_after * RETURN;
+            suspect.until = again;
             suspect.latest = suspect.latest.max(suspect.until);
         }
         let up = |log: &towpath_vm::control::ControlState| {

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_proto::Rng;
+use towpath_proto::{Memory, Rng};
 use towpath_vm::consensus;
 use towpath_vm::control::{Command, ControlState, Leave};
 use towpath_vm::message::{Consensus, Entries, Keep, Resumed, Unreachable};
@@ -15,8 +15,7 @@ use zeroize::Zeroizing;
 
 use super::Node;
 use super::restore::RETURN_FOR;
-use super::suspects::RETURN;
-use crate::event::NodeEvent;
+use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::suspects::Suspect;
 use crate::voting::{LogName, Reach, Step, Voter};
 
@@ -71,6 +70,36 @@ impl Node {
         let (voters, _) = self.voters();
         let named = || self.log.as_ref().map(|log| log.snapshot().voters.clone());
         if voters.is_empty() { named().unwrap_or_default() } else { voters }
+    }
+
+    /// Those that keep the log, as this host sees them while it leads.
+    pub fn voters_seen(&self, now: Instant) -> VotersSeen {
+        let Some(log) = self.log.as_ref().filter(|_| self.leads()) else {
+            return VotersSeen::default();
+        };
+        let Some(voter) = &self.voting.voter else {
+            let own = VoterSeen { votes: true, heard: true, behind: 0 };
+            let (term, entries) = log.snapshot().place();
+            let voters = self.me.into_iter().map(|me| (me, own)).collect();
+            return VotersSeen { term, entries, voters };
+        };
+        let (term, entries, behind) = voter.progress();
+        let (voters, _) = voter.members();
+        let seen = |(host, behind): (HostId, u64)| {
+            let heard = self.me == Some(host) || self.is_heard(now, host);
+            (host, VoterSeen { votes: voters.contains(&host), heard, behind })
+        };
+        VotersSeen { term, entries, voters: behind.into_iter().map(seen).collect() }
+    }
+
+    /// This host is about to end: where it leads, and others may, one of them is to. True if it is
+    /// asked: this host leads no longer a round trip later.
+    pub fn hand_lead_over(&mut self, now: Instant, memory: &mut dyn Memory) -> bool {
+        let Some(mut voter) = self.voting.voter.take() else { return false };
+        let hands = voter.hand_over(&Reached { node: self, now });
+        self.voting.voter = Some(voter);
+        self.pump(now, memory);
+        hands
     }
 
     /// The owner has on its disk what [`Node::saved`] gave as of this entry.
@@ -235,7 +264,7 @@ impl Node {
         let (voters, _) = self.voters();
         let others = voters.into_iter().filter(|v| Some(*v) != self.me && *v != host);
         let others: Vec<HostId> = others.filter(|v| self.is_heard(now, *v)).collect();
-        let wait = self.lost_after() / 4;
+        let wait = self.silent_after() / 4;
         let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) else { return false };
         if others.is_empty() {
             return false;
@@ -275,7 +304,7 @@ impl Node {
 
     /// Tells the leader of those that it asked about, and that have given one.
     fn tell_whom_we_reach(&mut self, now: Instant) {
-        let (asked, over) = (self.voting.asked_about.clone(), self.lost_after());
+        let (asked, over) = (self.voting.asked_about.clone(), self.silent_after());
         for (host, at) in asked {
             let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
             // One that was heard just before is not asked again so soon.
@@ -346,12 +375,14 @@ impl Node {
                 let entries = [Entry { term, index, change: Change::Leads(me) }].into();
                 self.tell(now, host, Message::Entries(Entries { entries }));
                 self.keep_again(now, host);
+            } else if self.voting.ended.contains(&host) {
+                self.lose(now, host);
             } else if left == Some(host) {
                 let leave = Leave { host, deleted: false };
                 self.propose(now, Command::Leave(leave));
             } else if before == Some(host) {
                 // This host was in contact with it, and found that out itself.
-                self.await_return(now, host, self.lost_after() * RETURN);
+                self.await_return(now, host, self.return_within());
             } else {
                 self.await_return(now, host, RETURN_FOR.max(self.lost_after() * 2));
             }

@@ -5,6 +5,7 @@ use towpath_vm::{Message, Tasks, message};
 use towpath_wire::{HostId, Instant};
 
 use super::Node;
+use crate::event::NodeEvent;
 use crate::lanes::Purpose;
 
 impl Node {
@@ -31,6 +32,26 @@ impl Node {
         if self.watch.asking_until.is_some_and(|until| until <= now) {
             self.watch.asking_until = None;
             self.peers.all_dirty();
+        }
+    }
+
+    /// Hosts that are up, as far as this one knows, and from which it hears nothing although it
+    /// asks. Nothing ends because of that.
+    pub fn silent(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.watch.silent.iter().copied().filter(|host| self.is_up(*host))
+    }
+
+    /// A host leaves everything unanswered.
+    pub(crate) fn falls_silent(&mut self, host: HostId) {
+        if self.is_up(host) && self.watch.silent.insert(host) {
+            self.events.push_back(NodeEvent::HostSilent(host));
+        }
+    }
+
+    /// It is heard again.
+    pub(crate) fn is_heard_again(&mut self, host: HostId) {
+        if self.watch.silent.remove(&host) && self.is_up(host) {
+            self.events.push_back(NodeEvent::HostHeard(host));
         }
     }
 

@@ -199,7 +199,7 @@ fn hello(purpose: Purpose) -> Hello {
 }
 
 /// What becomes of a stranger's handshake with `host`.
-fn knock(
+pub(super) fn knock(
     net: &mut Net,
     host: usize,
     admission: Admission,

@@ -93,6 +93,11 @@ pub enum AssociationEvent {
         /// Why, as a number that the two ends agree on.
         reason: u16,
     },
+    /// The peer leaves what asks it for an answer unanswered, for
+    /// [`silent_after`](crate::config::Liveness::silent_after) by now. That ends nothing.
+    Silent,
+    /// It was silent, and is heard again.
+    Heard,
     /// The association is over. Blocks of unsent and half-received messages were released.
     Over(End),
 }
@@ -461,6 +466,24 @@ impl Association {
         self.liveness.silent_since()
     }
 
+    /// Whether the peer has left everything unanswered for
+    /// [`silent_after`](crate::config::Liveness::silent_after).
+    pub fn is_silent(&self, now: Instant) -> bool {
+        self.liveness.is_silent(now)
+    }
+
+    /// When the peer was last heard again after it had been silent.
+    pub const fn returned_at(&self) -> Option<Instant> {
+        self.liveness.returned_at()
+    }
+
+    /// A sign of life came.
+    pub(super) fn is_heard(&mut self, now: Instant) {
+        if self.liveness.heard(now) {
+            self.events.push_back(AssociationEvent::Heard);
+        }
+    }
+
     /// How late the host wakes at present: a silent peer is waited for that much longer, times
     /// four.
     pub(crate) fn set_lag(&mut self, lag: Duration) {
@@ -505,6 +528,9 @@ impl Association {
         if let Some(end) = self.liveness.verdict(now) {
             self.give_up(now, end, memory);
             return;
+        }
+        if self.liveness.falls_silent(now) {
+            self.events.push_back(AssociationEvent::Silent);
         }
         if self.identity.keys.send.is_spent(&self.config.rekey) {
             self.fault(now, "acknowledges no packet of a key that has served its time", memory);

@@ -72,7 +72,7 @@ impl Association {
         let nonce = nonce(header.path, header.number);
         let place = (header.epoch, header.path, header.number);
         match self.identity.keys.receive.open(place, nonce, aad, content) {
-            Opened::Present => self.liveness.heard(now),
+            Opened::Present => self.is_heard(now),
             // It left before the newest that we know of: no sign of life.
             Opened::Previous => {}
             Opened::Next => {
@@ -85,7 +85,7 @@ impl Association {
                     self.identity.keys.receive.retire(Instant::NEVER);
                 }
                 self.stats.keys_received += 1;
-                self.liveness.heard(now);
+                self.is_heard(now);
             }
             Opened::Failed | Opened::Refused => {
                 self.stats.forged += 1;

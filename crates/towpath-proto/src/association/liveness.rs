@@ -1,8 +1,10 @@
 //! Whether the peer lives: when to ask it, and when to give it up.
 //!
-//! A packet that asks for an acknowledgement is an *ask*. Three rules end an association:
+//! A packet that asks for an acknowledgement is an *ask*. A peer that leaves asks unanswered for
+//! `silent_after` is *silent*: that is told, and ends nothing; so is its first word afterwards. Three
+//! rules end an association:
 //!
-//! - *silent*: asks have been under way for `lost_after`, enough of them, and nothing was heard
+//! - *lost*: asks have been under way for `lost_after`, enough of them, and nothing was heard
 //!   since the first of them left;
 //! - *no progress*: for `no_progress_after` nothing of ours was acknowledged, though asked for;
 //! - *unsent*: for `no_progress_after` an ask was due and our own link let nothing out.
@@ -59,7 +61,7 @@ impl Wait {
 #[derive(Clone, Debug)]
 pub(super) struct Liveness {
     bounds: Bounds,
-    /// Time between asks while nothing is heard: two more than needed fit into `lost_after`.
+    /// Time between asks while nothing is heard: two more than needed fit into `silent_after`.
     gap: Duration,
     initiator: bool,
     watched: bool,
@@ -69,6 +71,10 @@ pub(super) struct Liveness {
     asked: Instant,
     silence: Option<Wait>,
     asks: u32,
+    /// It was told that the peer is silent.
+    told: bool,
+    /// When the peer was heard again after that.
+    returned: Option<Instant>,
     /// When the last of `asks` left.
     counted: Instant,
     /// Since when nothing of what is under way was acknowledged.
@@ -89,13 +95,15 @@ impl Liveness {
     pub(super) fn new(now: Instant, initiator: bool, bounds: Bounds) -> Self {
         Self {
             bounds,
-            gap: bounds.lost_after / (bounds.asks + 2),
+            gap: bounds.silent_after / (bounds.asks + 2),
             initiator,
             watched: false,
             heard: now,
             asked: now,
             silence: None,
             asks: 0,
+            told: false,
+            returned: None,
             counted: now,
             progress: None,
             // The first packet tells the responder that we hold the keys.
@@ -124,17 +132,40 @@ impl Liveness {
         self.lag = lag;
     }
 
-    /// How long a silent peer is waited for: `lost_after` on a machine that has time.
-    fn patience(&self) -> Duration {
-        let Bounds { lost_after, no_progress_after, .. } = self.bounds;
+    /// When the peer was last heard again after it had been silent.
+    pub(super) const fn returned_at(&self) -> Option<Instant> {
+        self.returned
+    }
+
+    /// How long a silent peer is waited for, if for `bound` on a machine that has time.
+    fn patience(&self, bound: Duration) -> Duration {
         let lag = if self.lag < LAG_MIN { Duration::ZERO } else { self.lag * LAG_TIMES };
-        (lost_after + lag).min(no_progress_after.max(lost_after))
+        (bound + lag).min(self.bounds.no_progress_after.max(bound))
+    }
+
+    /// Whether the peer has left enough unanswered for so long.
+    fn is_quiet_for(&self, now: Instant, bound: Duration) -> bool {
+        let over = |w: Wait| w.lasted(now) >= self.patience(bound);
+        self.asks >= self.bounds.asks && self.silence.is_some_and(over)
+    }
+
+    /// Whether the peer is silent.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        self.told || self.is_quiet_for(now, self.bounds.silent_after)
+    }
+
+    /// True once where the peer has become silent.
+    pub(super) fn falls_silent(&mut self, now: Instant) -> bool {
+        !self.told && self.is_silent(now) && {
+            self.told = true;
+            true
+        }
     }
 
     /// Other bounds hold from now on.
     pub(super) fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
-        self.gap = bounds.lost_after / (bounds.asks + 2);
+        self.gap = bounds.silent_after / (bounds.asks + 2);
         self.interval = self.interval.clamp(bounds.keepalive, bounds.keepalive_max);
     }
 
@@ -173,20 +204,25 @@ impl Liveness {
         }
     }
 
-    /// An authentic packet came that never came before.
-    pub(super) fn heard(&mut self, now: Instant) {
+    /// An authentic packet came that never came before. True where the peer had been silent.
+    pub(super) fn heard(&mut self, now: Instant) -> bool {
         self.heard = now;
+        let was_silent = core::mem::take(&mut self.told);
+        if was_silent {
+            self.returned = Some(now);
+        }
         #[cfg(plant)]
         match self.plant {
             crate::config::Plant::AsksKept => {
                 self.silence = None;
-                return;
+                return was_silent;
             }
-            crate::config::Plant::SilenceKept => return,
+            crate::config::Plant::SilenceKept => return was_silent,
             _ => {}
         }
         self.silence = None;
         self.asks = 0;
+        was_silent
     }
 
     /// More was said in either direction than signs of life.
@@ -231,6 +267,7 @@ impl Liveness {
 
     fn ask_at(&self) -> Instant {
         match self.silence {
+            Some(_) if self.told => self.counted + self.bounds.keepalive,
             Some(_) => self.counted + self.gap,
             None => self.heard.max(self.asked) + self.quiet(),
         }
@@ -250,10 +287,10 @@ impl Liveness {
 
     /// Whether it is time to give the peer up.
     pub(super) fn verdict(&self, now: Instant) -> Option<End> {
-        let Bounds { asks, no_progress_after, .. } = self.bounds;
+        let Bounds { lost_after, no_progress_after, .. } = self.bounds;
         let over = |w: Option<Wait>, bound| w.filter(|w| w.lasted(now) >= bound);
-        if let Some(w) = over(self.silence, self.patience())
-            && self.asks >= asks
+        if let Some(w) = self.silence
+            && self.is_quiet_for(now, lost_after)
         {
             let (for_, excused) = (w.lasted(now), w.excused);
             return Some(End::Silent { for_, asks: self.asks, excused });
@@ -278,10 +315,11 @@ impl Liveness {
 
     /// When [`Liveness::verdict`] or [`Liveness::handle_timeout`] may have something to say.
     pub(super) fn poll_timeout(&self) -> (Instant, TimerKind) {
-        let Bounds { asks, no_progress_after, .. } = self.bounds;
+        let Bounds { lost_after, silent_after, asks, no_progress_after, .. } = self.bounds;
         let mut end = Instant::NEVER;
         if let Some(w) = self.silence.filter(|_| self.asks >= asks) {
-            end = w.ends(self.patience());
+            let bound = if self.told { lost_after } else { silent_after };
+            end = w.ends(self.patience(bound));
         }
         for w in self.progress.iter().chain(&self.unsent) {
             end = end.min(w.ends(no_progress_after));
@@ -329,6 +367,46 @@ mod tests {
             if l.wants_ask() {
                 l.asked(due);
             }
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_waited_for_for_long_is_silent_first_and_may_be_heard_again() {
+        let mut l = Liveness::new(at(0), true, Bounds::after(10_000 * MS));
+        l.watch(at(0), true);
+        l.asked(at(0));
+        assert_eq!(run(&mut l, at(1499)), None);
+        assert!(!l.is_silent(at(1499)) && l.is_silent(at(1500)));
+        assert_eq!(l.poll_timeout(), (at(1500), TimerKind::Silence));
+        assert!(l.falls_silent(at(1500)) && !l.falls_silent(at(1500)), "told once");
+        let asks = l.asks;
+        assert_eq!(run(&mut l, at(4500)), None);
+        assert_eq!(l.asks - asks, 8, "every 375 ms from then on");
+        assert!(l.heard(at(4501)) && !l.heard(at(4502)));
+        assert_eq!((l.returned_at(), l.is_silent(at(4502))), (Some(at(4501)), false));
+        l.asked(at(5000));
+        l.progressed(at(5000), true);
+        while !l.falls_silent(at(6500)) {
+            assert_eq!(run(&mut l, at(6499)), None);
+        }
+        let (when, end) = run(&mut l, at(60_000)).unwrap();
+        assert!(matches!(end, End::Silent { .. }), "{end:?}");
+        assert_eq!(when, at(15_000), "ten seconds from the first ask");
+    }
+
+    #[test]
+    fn bounds_follow_from_how_long_a_peer_is_waited_for() {
+        for (lost_after, silent_after, no_progress) in [
+            (200, 200, 2000),
+            (2000, 2000, 20_000),
+            (2999, 2999, 20_000),
+            (3000, 1500, 20_000),
+            (10_000, 1500, 20_000),
+            (600_000, 1500, 1_200_000),
+        ] {
+            let b = Bounds::after(lost_after * MS);
+            assert_eq!((b.silent_after, b.keepalive), (silent_after * MS, silent_after * MS / 4));
+            assert_eq!(b.no_progress_after, no_progress * MS, "{lost_after}");
         }
     }
 

@@ -92,9 +92,9 @@ impl Endpoint {
     }
 
     /// The first of the timers that are due was late by so much. One long sleep says little of how
-    /// the host runs: it counts as a half of `lost_after`.
+    /// the host runs: it counts as a half of `silent_after`.
     pub(super) fn note_lag(&mut self, late: Duration) {
-        let late = late.min(self.config.liveness.lost_after / 2);
+        let late = late.min(self.config.liveness.silent_after / 2);
         self.lag = self.lag * (LAG_OF - 1) / LAG_OF + late / LAG_OF;
     }
 

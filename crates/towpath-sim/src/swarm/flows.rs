@@ -290,6 +290,8 @@ impl Flows {
             AssociationEvent::Opened(_)
             | AssociationEvent::PathOffered { .. }
             | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Silent
+            | AssociationEvent::Heard
             | AssociationEvent::Ended { .. } => {}
         }
         true

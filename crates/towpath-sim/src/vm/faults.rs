@@ -72,6 +72,19 @@ impl Fault {
         if lost && networks > 1 { Self::Switch { fabric, ms } } else { self }
     }
 
+    /// How long it keeps hosts from answering; `None`: for good.
+    pub(super) fn lasts(self) -> Option<Duration> {
+        match self {
+            Self::Crash { .. } => None,
+            Self::Step { .. } => Some(Duration::ZERO),
+            Self::Pause { ms, .. }
+            | Self::Cut { ms, .. }
+            | Self::Burst { ms, .. }
+            | Self::Part { ms, .. }
+            | Self::Switch { ms, .. } => Some(Duration::from_millis(ms)),
+        }
+    }
+
     /// The hosts, of `hosts`, that it keeps from answering the others.
     pub(super) fn strikes(self, hosts: usize, shared: bool) -> std::ops::Range<usize> {
         match self {

@@ -8,22 +8,38 @@ use towpath_wire::{HostId, Instant};
 use super::faults::Fault;
 use super::program::Stage;
 use super::run::Run;
+use super::scenario::VmScenario;
 
 /// How long tasks of a host that is another one now may take to end.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// So much longer than a fault lasts somebody may seem silent.
+const NOTICED: Duration = Duration::from_secs(1);
 
 /// Who may be lost, and whose tasks must be over.
 #[derive(Debug, Default)]
 pub(super) struct Fenced {
     struck: BTreeSet<usize>,
+    /// Whom faults met that were too short for that by themselves.
+    met: BTreeSet<usize>,
+    /// How long hosts were kept from answering so far, all faults one after the other.
+    struck_for: Duration,
     /// By when the tasks of who a host was before have ended.
     before: Vec<(Instant, HostId)>,
 }
 
 impl Fenced {
-    /// Of `hosts`, these may be lost from now on; `shared`: others may come to lead.
-    pub(super) fn struck(&mut self, fault: Fault, hosts: usize, shared: bool) {
-        self.struck.extend(fault.strikes(hosts, shared));
+    /// Of `hosts`, these may be lost from now on. Faults that together are over before anybody is
+    /// waited for for long enough cost no host.
+    pub(super) fn struck(&mut self, fault: Fault, hosts: usize, scenario: &VmScenario) {
+        let lost_after = Duration::from_millis(scenario.lost_after_ms.into());
+        let strikes = fault.strikes(hosts, scenario.voters > 1);
+        let Some(lasts) = fault.lasts() else { return self.struck.extend(strikes) };
+        self.met.extend(strikes);
+        self.struck_for += lasts;
+        if self.struck_for + NOTICED >= lost_after {
+            self.struck.append(&mut self.met);
+        }
     }
 
     /// A host that was `old` is another one.
@@ -64,13 +80,30 @@ mod tests {
     #[test]
     fn a_fault_strikes_the_hosts_that_it_is_about() {
         let mut fenced = Fenced::default();
-        fenced.struck(Fault::Pause { host: 0, ms: 3000 }, 6, false);
-        fenced.struck(Fault::Cut { host: 0, ms: 3000 }, 6, false);
-        assert_eq!(fenced.struck, BTreeSet::from([0]));
-        fenced.struck(Fault::Step { host: 3, ms: 3000 }, 6, false);
-        fenced.struck(Fault::Crash { host: 2 }, 6, false);
-        assert_eq!(fenced.struck, BTreeSet::from([0, 2]));
-        fenced.struck(Fault::Part { first: 4, count: 3, ms: 3000 }, 6, false);
-        assert_eq!(fenced.struck, BTreeSet::from([0, 2, 4, 5]));
+        let scenario = VmScenario::default();
+        let mut strike = |fault| {
+            fenced.struck(fault, 6, &scenario);
+            fenced.struck.iter().copied().collect::<Vec<_>>()
+        };
+        assert_eq!(strike(Fault::Cut { host: 5, ms: 400 }), [], "nobody is lost for that");
+        assert_eq!(strike(Fault::Pause { host: 0, ms: 3000 }), [0, 5]);
+        assert_eq!(strike(Fault::Step { host: 3, ms: 3000 }), [0, 5]);
+        assert_eq!(strike(Fault::Crash { host: 2 }), [0, 2, 5]);
+        assert_eq!(strike(Fault::Part { first: 3, count: 3, ms: 3000 }), [0, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn where_hosts_are_waited_for_for_long_only_a_crash_costs_one() {
+        let mut fenced = Fenced::default();
+        let scenario = VmScenario { lost_after_ms: 10_000, ..VmScenario::default() };
+        for fault in [Fault::Pause { host: 0, ms: 6000 }, Fault::Cut { host: 1, ms: 2500 }] {
+            fenced.struck(fault, 6, &scenario);
+        }
+        assert!(fenced.struck.is_empty());
+        fenced.struck(Fault::Crash { host: 2 }, 6, &scenario);
+        assert_eq!(fenced.struck, BTreeSet::from([2]));
+        // One fault after the other may keep a host away for as long as it takes.
+        fenced.struck(Fault::Burst { host: 3, ms: 600 }, 6, &scenario);
+        assert_eq!(fenced.struck, BTreeSet::from([0, 1, 2, 3]));
     }
 }

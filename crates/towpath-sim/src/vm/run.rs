@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
+use towpath_proto::config::Liveness;
 use towpath_proto::{AssociationEvent, Config, Crypto, Rng};
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask};
 use towpath_vm::{Action, Ending, RequestEvent};
@@ -28,9 +29,10 @@ const CALL_HEAL: u64 = 5 << 40;
 const CALL_TICK: u64 = 6 << 40;
 const KIND: u64 = !((1 << 40) - 1);
 const TICK: Duration = Duration::from_millis(200);
-/// One task in so many stays for longer than it takes until a host is lost and back.
+/// One task in so many stays for longer than it takes until a host is lost and back: so much
+/// longer than until it is lost.
 const STAYING: usize = 8;
-const STAYS: Duration = Duration::from_secs(12);
+const STAYS: Duration = Duration::from_secs(10);
 /// Message memory of a host.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 
@@ -67,7 +69,8 @@ pub fn run(scenario: &VmScenario, seed: u64) -> VmOutcome {
 
 /// The same; `config` changes the transport's options from their defaults.
 pub fn run_with(scenario: &VmScenario, seed: u64, config: &dyn Fn(&mut Config)) -> VmOutcome {
-    let mut proto = Config::default();
+    let lost_after = Duration::from_millis(scenario.lost_after_ms.into());
+    let mut proto = Config { liveness: Liveness::after(lost_after), ..Config::default() };
     config(&mut proto);
     let mut run = Run::new(scenario, seed, &proto);
     run.go();
@@ -261,7 +264,8 @@ impl<'a> Run<'a> {
         }
         there.push(id);
         if index.is_multiple_of(STAYING) {
-            self.tasks[index].stays_until = self.world.now() + STAYS;
+            let lost_after = Duration::from_millis(self.scenario.lost_after_ms.into());
+            self.tasks[index].stays_until = self.world.now() + lost_after + STAYS;
         }
         let at = self.after(self.scenario.pace_us);
         self.world.call_at(at, CALL_ACT | index as u64);
@@ -493,7 +497,7 @@ impl<'a> Run<'a> {
         }
         let index = self.struck.len() as u64;
         self.struck.push(fault);
-        self.fenced.struck(fault, self.ids.len(), self.scenario.voters > 1);
+        self.fenced.struck(fault, self.ids.len(), self.scenario);
         if let Fault::Crash { host } = fault {
             if self.crashed.len() * 4 >= self.ids.len() || self.crashed.contains(&host) {
                 self.healed += 1;

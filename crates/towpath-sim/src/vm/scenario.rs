@@ -26,6 +26,9 @@ pub struct VmScenario {
     /// Hosts that keep the log of changes, and may come to lead, at most. Of more than one, the
     /// founder fails like any other host.
     pub voters: u8,
+    /// After how long a host that answers nothing is lost, in milliseconds: two seconds, or more
+    /// than any fault but a crash lasts, so that no other fault costs a host.
+    pub lost_after_ms: u32,
     /// In one run of so many hosts are paced and tasks reserve; 0: in none.
     pub paced_in: u64,
     /// Simulated seconds after which everything must have come to its end.
@@ -73,6 +76,7 @@ impl Default for VmScenario {
             },
             links: 1,
             voters: 1,
+            lost_after_ms: 2000,
             paced_in: 3,
             seconds_max: 120,
         }

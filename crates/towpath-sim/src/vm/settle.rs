@@ -11,8 +11,9 @@ use towpath_vm::talk::CREDIT_FIRST;
 use super::program::Stage;
 use super::run::Run;
 
-/// What was under way when the last task ended is not what an idle virtual machine does.
-const SETTLING: Duration = Duration::from_secs(4);
+/// What was under way when the last task ended is not what an idle virtual machine does, for so
+/// long beyond the time after which a host is lost.
+const SETTLING: Duration = Duration::from_secs(2);
 /// Bytes of what hosts that keep the log say to each other while nothing happens.
 const BEATS_MAX: u64 = 2048;
 /// How long it is looked at after that: twice as long as an idle connection is silent.
@@ -34,11 +35,12 @@ impl Run<'_> {
             now
         });
         let idle = now.since(since);
-        if idle < SETTLING {
+        let settling = SETTLING + Duration::from_millis(self.scenario.lost_after_ms.into());
+        if idle < settling {
             return false;
         }
         let (all, leader) = *self.settled_at.get_or_insert(traffic);
-        if idle < SETTLING + IDLE {
+        if idle < settling + IDLE {
             return false;
         }
         let growth = &mut self.out.growth;

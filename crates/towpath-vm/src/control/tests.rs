@@ -389,3 +389,36 @@ fn a_name_with_a_slot_is_known_as_the_name_without() {
     }
     assert!(is_with_slot(&with_slot(&long, 12), &long));
 }
+
+#[test]
+fn a_host_drains_until_it_is_told_otherwise_or_comes_back() {
+    let mut state = founded();
+    state.apply(1, join(1, "two"));
+    let two = state.table().by_key(&[1; 32]).unwrap().id;
+    let drain = |on| Command::Drain(Drain { host: two, on });
+    let drains = |state: &ControlState| state.table().by_key(&[1; 32]).unwrap().drains();
+    let mut member = ControlState::from_snapshot(state.snapshot().clone());
+    let effects = state.apply(2, drain(true));
+    let [Effect::Changed(entry)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(entry.change, Change::Drains(two, true));
+    member.follow(entry).unwrap();
+    assert!(drains(&state) && drains(&member));
+    assert_eq!(member.snapshot(), state.snapshot());
+    assert_eq!(state.apply(3, drain(true)), [], "it does");
+    // What it says of itself stays as it came.
+    let said = |state: &ControlState| {
+        state.table().by_key(&[1; 32]).unwrap().fields.get(200).map(<[u8]>::to_vec)
+    };
+    assert_eq!(said(&state), Some(vec![1]));
+    let Ok(read) = ControlState::decode(&state.encode()) else { panic!("it decodes") };
+    assert!(drains(&read));
+    state.apply(4, drain(false));
+    assert!(!drains(&state));
+    assert_eq!(said(&state), Some(vec![1]));
+    state.apply(5, drain(true));
+    state.apply(6, join(1, "two"));
+    assert!(!drains(&state), "it is another host");
+    assert_eq!(state.apply(7, drain(true)), [], "who it was is gone");
+    let nobody = Command::Drain(Drain { host: HostId::new(9, 9).unwrap(), on: true });
+    assert_eq!(state.apply(8, nobody), []);
+}

@@ -30,6 +30,7 @@ use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{HostEvent, Reply};
 use crate::start::limits::Descriptors;
+use crate::words::{Bequest, Sheet};
 
 const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
@@ -46,6 +47,8 @@ pub const LINKS_MAX: usize = (KEY_CLIENTS - KEY_LINKS) as usize;
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 /// How often the wall clock is read.
 const FOLLOW: Duration = Duration::from_secs(1);
+/// How long another host may take to lead before this one, which did, ends.
+const HAND_OVER: Duration = Duration::from_millis(500);
 /// What the node wants, and what the control thread reports, in one turn at most.
 const EVENTS_PER_TURN: usize = 4096;
 const REPORTS_PER_TURN: usize = 64;
@@ -72,6 +75,8 @@ pub struct EngineOptions {
     pub descriptors: Descriptors,
     /// The founder's: keeps the table of hosts, and the tokens.
     pub(crate) keeper: Option<Keeper>,
+    /// For what is to be said where this process is killed.
+    pub(crate) words: Option<Sheet>,
 }
 
 /// Why an engine cannot go on.
@@ -149,16 +154,23 @@ pub struct Engine {
     pub(super) keeper: Option<Keeper>,
     /// Those who asked for a change of the tokens that is being written down.
     pub(super) unanswered: Vec<Unanswered>,
-    signals: UnixStream,
+    guarded: Guarded,
     pub(super) waker: Waker,
     control: Control,
+}
+
+/// What is between the engine and its guard.
+struct Guarded {
+    /// Readable where it is told to end.
+    signals: UnixStream,
+    bequest: Bequest,
 }
 
 impl Engine {
     /// An engine around a node.
     pub fn new(mut node: Node, options: EngineOptions) -> Result<Self, EngineError> {
         let EngineOptions { vm, listener, tasks, udp, link_rate, clock, .. } = options;
-        let EngineOptions { signals, mut launch, descriptors, keeper, .. } = options;
+        let EngineOptions { signals, words, mut launch, descriptors, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         node.serve(LABEL_METRICS..=LABEL_METRICS);
         let poll = Poll::new().map_err(system("epoll"))?;
@@ -187,7 +199,7 @@ impl Engine {
             keeper,
             unanswered: Vec::new(),
             doors: Doors::new(),
-            signals,
+            guarded: Guarded { signals, bequest: Bequest::new(words) },
             waker,
             control,
         };
@@ -214,7 +226,7 @@ impl Engine {
         self.turn_begins();
         loop {
             self.drain(&mut joined)?;
-            if self.ending {
+            if self.ending && self.has_handed_over() {
                 self.end();
                 return Ok(());
             }
@@ -294,7 +306,7 @@ impl Engine {
         let node = self.node.poll_timeout().map(|(at, _)| at);
         let orphan = self.clients.orphans.values().min().copied();
         let others = orphan.into_iter().chain(self.doors.shut_until).chain(self.observers_due());
-        let others = others.chain(self.remote_due());
+        let others = others.chain(self.remote_due()).chain(self.pending.ends_by);
         node.into_iter().chain(others).min()
     }
 
@@ -339,6 +351,7 @@ impl Engine {
         if let Some(keeper) = &mut self.keeper {
             keeper.look_at(&mut self.node);
         }
+        self.guarded.bequest.look_at(&self.node);
         self.keep_tokens();
         self.answer_kept();
         self.tell_observers();
@@ -411,6 +424,18 @@ impl Engine {
             }
             NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
             NodeEvent::Unread { host, why } => log!("{}: {why}", said_by(host)),
+            NodeEvent::HostSilent(id) => {
+                log!("host {id} is silent");
+                self.tell_watchers(&HostEvent::Silent(id));
+            }
+            NodeEvent::HostHeard(id) => {
+                log!("host {id} is heard again");
+                self.tell_watchers(&HostEvent::Heard(id));
+            }
+            NodeEvent::HostDrains(id, on) => {
+                log!("host {id} is given {}", if on { "nothing new" } else { "work again" });
+                self.tell_watchers(&HostEvent::Drains(id, on));
+            }
             NodeEvent::HostLost(id) => {
                 log!("host {id} lost");
                 self.tell_watchers(&HostEvent::Lost(id));
@@ -515,6 +540,17 @@ impl Engine {
         }
     }
 
+    /// Where another host may lead, it does before this one ends, if it can within a moment.
+    fn has_handed_over(&mut self) -> bool {
+        let now = self.clock.now();
+        if let Some(by) = self.pending.ends_by {
+            return now >= by || !self.node.leads() && !self.node.is_frozen();
+        }
+        let hands = self.node.hand_lead_over(now, &mut self.memory);
+        self.pending.ends_by = Some(if hands { now + HAND_OVER } else { now });
+        !hands
+    }
+
     /// Ends everything: processes first, then the peers learn that we leave.
     fn end(&mut self) {
         self.control.stop();
@@ -529,7 +565,8 @@ impl Engine {
         let _ = self.network.unblock(&self.poll);
         let _ = self.transmit();
         let mut unused = [0; 16];
-        let _ = rustix::io::read(&self.signals, &mut unused);
+        let _ = rustix::io::read(&self.guarded.signals, &mut unused);
+        self.guarded.bequest.clear();
         for client in self.clients.all.values_mut() {
             client.finish();
         }

@@ -195,7 +195,10 @@ impl Engine {
                     self.told_no_more(asked.client, Some(why));
                 }
             }
-            AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {}
+            AssociationEvent::PathOffered { .. }
+            | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Silent
+            | AssociationEvent::Heard => {}
         }
     }
 

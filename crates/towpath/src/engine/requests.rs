@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use towpath_io::shared::read_ledger;
-use towpath_node::SpawnError;
+use towpath_node::{SpawnError, VoterSeen};
 use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, TaskSpec};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -19,7 +19,7 @@ use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{
-    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
+    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, VoterInfo, Ways,
 };
 
 /// Clients at once that may do anything.
@@ -246,6 +246,15 @@ impl Engine {
                 let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
                 self.reply(key, &reply);
             }
+            Request::Drain { host, on } => {
+                let asked = self.node.drain_host(now, host, on, &mut self.memory);
+                let reply = asked.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
+                self.reply(key, &reply);
+            }
+            Request::Voters => {
+                let reply = self.voters();
+                self.reply(key, &reply);
+            }
             Request::Unheard => self.reply(key, &Reply::Unheard(self.node.unheard())),
             Request::Explain { from, to } => {
                 let told = self.explain(from, to);
@@ -265,6 +274,10 @@ impl Engine {
                     c.watches = true;
                 }
                 self.node.watch_hosts(now, true, &mut self.memory);
+                let silent: Vec<HostId> = self.node.silent().collect();
+                for host in silent {
+                    self.reply(key, &Reply::HostEvent(HostEvent::Silent(host)));
+                }
             }
             Request::Shutdown => {
                 log!("told to end");
@@ -275,6 +288,18 @@ impl Engine {
         }
     }
 
+    fn voters(&self) -> Reply {
+        let log = self.node.voters_seen(self.clock.now());
+        let info = |(host, seen): (HostId, VoterSeen)| VoterInfo {
+            host,
+            votes: seen.votes,
+            heard: seen.heard,
+            behind: seen.behind,
+        };
+        let voters = log.voters.into_iter().map(info).collect();
+        Reply::Voters { term: log.term, entries: log.entries, voters }
+    }
+
     fn info(&self) -> Info {
         Info {
             version: crate::VERSION.into(),
@@ -282,6 +307,7 @@ impl Engine {
             me: self.node.me(),
             leader: self.node.leader(),
             voters: self.node.may_lead(),
+            silent: self.node.silent().collect(),
             frozen: self.node.is_frozen(),
             pid: std::process::id(),
             trouble: self.trouble(),

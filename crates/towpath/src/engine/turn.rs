@@ -130,6 +130,8 @@ pub(super) struct Pending {
     pub(super) rushed: bool,
     /// When the wall clock is to be read again.
     pub(super) follow_at: Instant,
+    /// It is to end, at the latest then.
+    pub(super) ends_by: Option<Instant>,
     /// When the present turn began.
     began: Instant,
     /// Bytes of all links until the last turn was over.

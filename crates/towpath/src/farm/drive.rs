@@ -271,7 +271,8 @@ impl<'a> Farm<'a> {
                 let up: Vec<Host> =
                     hosts.into_iter().filter(|h| h.state == HostState::Up).collect();
                 if first {
-                    self.hosts.check(&up)?;
+                    let takes: Vec<Host> = up.iter().filter(|h| !h.drains()).cloned().collect();
+                    self.hosts.check(&takes)?;
                 }
                 for host in up {
                     self.add_host(host);
@@ -281,6 +282,9 @@ impl<'a> Farm<'a> {
             Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
                 self.add_host(host);
             }
+            Reply::HostEvent(HostEvent::Drains(id, on)) => self.plan.host_drains(id, on),
+            Reply::HostEvent(HostEvent::Silent(id)) => self.plan.host_is_silent(id),
+            Reply::HostEvent(HostEvent::Heard(id)) => self.plan.host_is_heard(id),
             Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
                 self.lose_host(now, id, "was lost");
             }
@@ -296,15 +300,17 @@ impl<'a> Farm<'a> {
             | Reply::Networks { .. }
             | Reply::Metrics(_)
             | Reply::Unheard(_)
+            | Reply::Voters { .. }
             | Reply::Done => {}
         }
         Ok(())
     }
 
     fn add_host(&mut self, host: Host) {
-        let (id, slots) = (host.id, host.slots);
+        let (id, slots, drains) = (host.id, host.slots, host.drains());
         if self.hosts.add(host) {
             self.plan.add_host(id, slots);
+            self.plan.host_drains(id, drains);
         }
     }
 

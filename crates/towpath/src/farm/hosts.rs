@@ -116,7 +116,7 @@ mod tests {
         assert!(matches!(hosts.check(&[]), Err(FarmError::NoHosts)));
         let up = [host(1, "a"), host(2, "b")];
         let said = hosts.check(&up).unwrap_err().to_string();
-        assert!(said.starts_with("no host \"c\" is up; there are: a, b"), "{said}");
+        assert!(said.starts_with("no host \"c\" is up and given work; there are: a, b"), "{said}");
         assert!(hosts.check(&[host(1, "a"), host(2, "c"), host(4, "d")]).is_ok());
         assert!(Hosts::new(&[]).check(&up).is_ok());
     }

@@ -91,10 +91,12 @@ pub enum FarmError {
     #[error(transparent)]
     Daemon(#[from] ClientError),
     /// There is no host at all.
-    #[error("the virtual machine has no host that is up\nhint: see `towpath hosts`")]
+    #[error("the virtual machine has no host that is up and given work\nhint: see `towpath hosts`")]
     NoHosts,
     /// A host that was asked for is not there.
-    #[error("no host {wanted:?} is up; there are: {known}\nhint: see `towpath hosts`")]
+    #[error(
+        "no host {wanted:?} is up and given work; there are: {known}\nhint: see `towpath hosts`"
+    )]
     UnknownHost {
         /// Name or id.
         wanted: String,

@@ -80,16 +80,20 @@ pub(super) enum Fault {
 }
 
 /// Names of faults, the kind before a colon.
-const FAULTS: [(&str, Fault); 20] = [
+const FAULTS: [(&str, Fault); 24] = [
     ("kill", Fault::Kill),
     ("kill-engine", Fault::Kill),
     ("kill-guard", Fault::KillGuard),
     ("kill-both", Fault::KillBoth),
     ("stop-0.5s", Fault::Stop(Duration::from_millis(500))),
+    ("stop-1s", Fault::Stop(Duration::from_secs(1))),
     ("stop-3s", Fault::Stop(Duration::from_secs(3))),
+    ("stop-5s", Fault::Stop(Duration::from_secs(5))),
     ("stop-30s", Fault::Stop(Duration::from_secs(30))),
     ("cut-0.5s", Fault::Cut(Duration::from_millis(500))),
+    ("cut-1s", Fault::Cut(Duration::from_secs(1))),
     ("cut-3s", Fault::Cut(Duration::from_secs(3))),
+    ("cut-5s", Fault::Cut(Duration::from_secs(5))),
     ("cut-30s", Fault::Cut(Duration::from_secs(30))),
     ("one-way-in-3s", Fault::OneWayIn),
     ("one-way-out-3s", Fault::OneWayOut),

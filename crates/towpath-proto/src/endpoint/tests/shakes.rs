@@ -166,6 +166,6 @@ fn lateness_is_averaged_over_sixteen_times_and_one_long_sleep_says_little() {
     assert!(endpoint.lag() < ms(1));
     let before = endpoint.lag();
     endpoint.note_lag(Duration::from_hours(1));
-    assert!(endpoint.lag() <= before + ms(1000) / 16, "half of `lost_after` at most");
+    assert!(endpoint.lag() <= before + ms(1000) / 16, "half of `silent_after` at most");
     assert!(endpoint.lag() > ms(60));
 }

@@ -277,7 +277,10 @@ impl Host {
             }
             AssociationEvent::Ended { channel } => self.ended.push(channel),
             AssociationEvent::Over(end) => self.over.push((now, end)),
-            AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {}
+            AssociationEvent::PathOffered { .. }
+            | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Silent
+            | AssociationEvent::Heard => {}
         }
     }
 }

@@ -187,6 +187,30 @@ impl Plan {
         }
     }
 
+    /// A host leaves everything unanswered. What runs there goes on: only nothing new is given to
+    /// it.
+    pub fn host_is_silent(&mut self, host: HostId) {
+        if let Some(load) = self.hosts.get_mut(&host) {
+            load.is_silent = true;
+        }
+    }
+
+    /// A host is to be given nothing new, or is to be again.
+    pub fn host_drains(&mut self, host: HostId, on: bool) {
+        if let Some(load) = self.hosts.get_mut(&host) {
+            load.drains = on;
+        }
+    }
+
+    /// A host is heard again: one that led, and was lost with that, too.
+    pub fn host_is_heard(&mut self, host: HostId) {
+        match self.hosts.get_mut(&host) {
+            Some(load) if load.standing == HostStanding::Lost => load.back(),
+            Some(load) => load.is_silent = false,
+            None => {}
+        }
+    }
+
     /// A host is gone, and with it what runs there.
     pub fn lose_host(&mut self, now: Instant, host: HostId) {
         if let Some(load) = self.hosts.get_mut(&host).filter(|h| h.is_up()) {
@@ -518,7 +542,7 @@ impl Plan {
 
     /// Attempts that all hosts together may have under way.
     pub fn capacity(&self) -> u32 {
-        self.hosts.values().filter(|h| h.is_up()).map(HostLoad::limit).sum()
+        self.hosts.values().filter(|h| h.takes_new()).map(HostLoad::limit).sum()
     }
 
     /// Each host that took part, with its standing, attempts under way and counts.

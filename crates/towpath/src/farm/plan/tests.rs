@@ -104,6 +104,30 @@ fn items_of_a_lost_host_run_elsewhere_first_and_in_order() {
 }
 
 #[test]
+fn a_silent_host_keeps_its_items_and_gets_no_more_until_it_is_heard() {
+    let mut plan = Plan::new(options(), 100);
+    (1..=2).for_each(|h| plan.add_host(host(h), 2));
+    let first = launches(&mut plan, ms(0));
+    plan.host_is_silent(host(1));
+    for l in &first {
+        plan.ended(ms(1), l.tag, exit(Ending::Exited(0)));
+    }
+    assert_eq!(finished(&mut plan).len(), first.len(), "what it ran counts");
+    let more = launches(&mut plan, ms(1));
+    assert!(!more.is_empty() && more.iter().all(|l| l.host == host(2)));
+    plan.lose_host(ms(2), host(2));
+    assert!(launches(&mut plan, ms(2)).is_empty());
+    assert!(!plan.is_stranded() && plan.poll_timeout(ms(2)).is_none_or(|at| at > ms(2)));
+    plan.host_is_heard(host(1));
+    assert!(launches(&mut plan, ms(2)).iter().all(|l| l.host == host(1)));
+    // One that led was lost with that, and is there all the same.
+    plan.host_is_heard(host(2));
+    plan.host_is_heard(host(3));
+    let back = launches(&mut plan, ms(2));
+    assert!(!back.is_empty() && back.iter().all(|l| l.host == host(2)));
+}
+
+#[test]
 fn a_late_end_of_a_lost_attempt_counts_for_nothing() {
     let mut plan = Plan::new(options(), 1);
     plan.add_host(host(1), 1);
@@ -618,4 +642,21 @@ proptest! {
         }
         prop_assert_eq!(model.results.len() as u32, items);
     }
+}
+
+#[test]
+fn a_drained_host_ends_what_it_has_and_gets_no_more() {
+    let mut plan = Plan::new(options(), 100);
+    (1..=2).for_each(|h| plan.add_host(host(h), 2));
+    let first = launches(&mut plan, ms(0));
+    let all = plan.capacity();
+    plan.host_drains(host(1), true);
+    assert_eq!(plan.capacity(), all / 2);
+    for l in &first {
+        plan.ended(ms(1), l.tag, exit(Ending::Exited(0)));
+    }
+    assert_eq!(finished(&mut plan).len(), first.len());
+    assert!(launches(&mut plan, ms(1)).iter().all(|l| l.host == host(2)));
+    plan.host_drains(host(1), false);
+    assert!(launches(&mut plan, ms(1)).iter().all(|l| l.host == host(1)));
 }

@@ -1,0 +1,333 @@
+//! `status`: how the virtual machine stands, and what may fail next.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use serde_json::json;
+use towpath::VmDir;
+use towpath::protocol::{Info, Reply, Request, VoterInfo};
+use towpath_report::text::visible;
+use towpath_vm::{Host, HostState};
+use towpath_wire::HostId;
+
+use crate::control::{self, ANSWER, connect, host_table};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  towpath status
+  towpath status --json
+
+Says who leads and who may, how far each of those that keep the log has it, which hosts are silent,
+lost or drained, and which losses the virtual machine would bear now. How far the others are only the
+host that leads can tell: ask on its machine.
+
+Exit status: 0 nothing stands out, 1 something does, 255 could not ask.")]
+pub(crate) struct StatusArgs {
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is known of the virtual machine.
+struct Health {
+    info: Info,
+    hosts: Vec<Host>,
+    /// Term and entries, where the host that leads was asked.
+    log: Option<(u64, u64)>,
+    voters: Vec<VoterInfo>,
+    trouble: Vec<String>,
+}
+
+pub(crate) fn status(vm: &VmDir, args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let health = ask(vm)?;
+    let (bears, notes) = health.outlook();
+    if args.json {
+        putln!("{}", health.json(bears, &notes))?;
+    } else {
+        health.print()?;
+        for note in &notes {
+            putln!("  {note}")?;
+        }
+    }
+    for line in &health.trouble {
+        eprintln!("{line}");
+    }
+    Ok(ExitCode::from(u8::from(health.stands_out())))
+}
+
+fn ask(vm: &VmDir) -> anyhow::Result<Health> {
+    let mut client = match control::leader(vm) {
+        Ok(client) => client,
+        Err(_) => connect(vm)?,
+    };
+    let info = client.info()?;
+    let hosts = host_table(&mut client)?;
+    let Reply::Voters { term, entries, voters } = client.ask(&Request::Voters, ANSWER)? else {
+        bail!("the daemon answers something else than was asked");
+    };
+    let mut trouble = control::stopped(vm)?;
+    for line in control::infos(vm)?.into_iter().flat_map(|info| info.trouble) {
+        if !trouble.contains(&line) {
+            trouble.push(line);
+        }
+    }
+    let log = (!voters.is_empty()).then_some((term, entries));
+    let voters = if log.is_some() { voters } else { guessed(&info) };
+    Ok(Health { info, hosts, log, voters, trouble })
+}
+
+/// Those that may lead, as another host knows them.
+fn guessed(info: &Info) -> Vec<VoterInfo> {
+    let own = [info.leader].into_iter().flatten().filter(|_| info.voters.is_empty());
+    let seen = |host| VoterInfo {
+        host,
+        votes: true,
+        heard: !(info.silent.contains(&host) || info.frozen && info.leader == Some(host)),
+        behind: 0,
+    };
+    info.voters.iter().copied().chain(own).map(seen).collect()
+}
+
+impl Health {
+    fn called(&self, id: HostId) -> String {
+        let name = self.hosts.iter().find(|h| h.id == id).map_or("?", |h| &h.name);
+        format!("{id} ({})", visible(name))
+    }
+
+    fn counts(&self) -> [(&'static str, Vec<HostId>); 4] {
+        let is_silent = |h: &&Host| self.info.silent.contains(&h.id);
+        let up = || self.hosts.iter().filter(|h| h.state == HostState::Up);
+        let lost = self.hosts.iter().filter(|h| h.state == HostState::Lost);
+        let ids = |hosts: &mut dyn Iterator<Item = &Host>| hosts.map(|h| h.id).collect();
+        [
+            ("up", ids(&mut up().filter(|h| !is_silent(h)))),
+            ("silent", ids(&mut up().filter(is_silent))),
+            ("lost", ids(&mut { lost })),
+            ("drained", ids(&mut up().filter(|h| h.drains()))),
+        ]
+    }
+
+    fn stands_out(&self) -> bool {
+        let [_, (_, silent), (_, lost), _] = self.counts();
+        let unheard = self.voters.iter().any(|v| !v.heard);
+        self.info.frozen
+            || unheard
+            || !self.trouble.is_empty()
+            || !silent.is_empty()
+            || !lost.is_empty()
+    }
+
+    fn print(&self) -> anyhow::Result<()> {
+        let leader = self.info.leader.map_or("nobody leads".into(), |leader| {
+            let leads = if self.info.frozen { "led, and is lost" } else { "leads" };
+            format!("{} {leads}", self.called(leader))
+        });
+        let log = self
+            .log
+            .map_or(String::new(), |(term, entries)| format!(", term {term}, entry {entries}"));
+        putln!("virtual machine {}: {leader}{log}", self.info.vm)?;
+        let counts =
+            self.counts().into_iter().filter(|(name, ids)| *name == "up" || !ids.is_empty());
+        let told = counts.map(|(name, ids)| match name {
+            "up" => format!("{} up", ids.len()),
+            _ => {
+                let ids: Vec<String> = ids.iter().take(12).map(ToString::to_string).collect();
+                format!("{} {name} ({})", ids.len(), ids.join(", "))
+            }
+        });
+        putln!("hosts: {}", told.collect::<Vec<_>>().join(", "))?;
+        putln!("keep the log:")?;
+        for voter in &self.voters {
+            let what = match voter {
+                v if Some(v.host) == self.info.leader && !self.info.frozen => "leads".into(),
+                VoterInfo { heard: false, .. } => "not heard".into(),
+                VoterInfo { behind: 0, .. } if self.log.is_some() => "heard, has all".into(),
+                VoterInfo { behind, .. } if self.log.is_some() => {
+                    format!("heard, lacks {behind} of the log")
+                }
+                _ => "may lead".to_string(),
+            };
+            let vote = if voter.votes { "" } else { ", does not vote" };
+            putln!("  {:<28} {what}{vote}", self.called(voter.host))?;
+        }
+        putln!("what may fail next:")?;
+        Ok(())
+    }
+
+    /// How many of those that vote may be lost now, and what follows, in words.
+    fn outlook(&self) -> (usize, Vec<String>) {
+        let votes: Vec<&VoterInfo> = self.voters.iter().filter(|v| v.votes).collect();
+        let heard: Vec<&VoterInfo> = votes.iter().filter(|v| v.heard).copied().collect();
+        let most = votes.len() / 2 + 1;
+        let bears = heard.len().saturating_sub(most);
+        let called = |voters: &[&VoterInfo]| -> Vec<String> {
+            voters.iter().map(|v| v.host.to_string()).collect()
+        };
+        let mut notes = Vec::new();
+        if self.info.frozen {
+            notes.push(
+                "nobody leads: hosts can neither join nor leave, and groups and mailboxes wait; \
+                 what runs goes on"
+                    .into(),
+            );
+        } else if votes.len() <= 1 {
+            let alone = called(&votes).join("");
+            notes.push(format!(
+                "{alone} alone keeps the log: without it hosts can neither join nor leave, and \
+                 groups and mailboxes wait, until it is started again (`towpath up --voters 3` has \
+                 another one lead)"
+            ));
+        } else if bears == 0 {
+            notes.push(format!(
+                "of {} none may be lost now: nothing could be decided until one is back, or a \
+                 founder's `towpath up --recover`",
+                called(&heard).join(", ")
+            ));
+        } else {
+            notes.push(format!(
+                "any {bears} of {} may be lost: another one leads within 2 s",
+                called(&heard).join(", ")
+            ));
+        }
+        for (addr, hosts) in self.shared_machines(&votes) {
+            if hosts.len() > votes.len() - most {
+                notes.push(format!(
+                    "{} are on one machine ({addr}): with that one most of those that vote are gone",
+                    hosts.join(", ")
+                ));
+            }
+        }
+        (bears, notes)
+    }
+
+    /// Addresses that several of these have.
+    fn shared_machines(&self, votes: &[&VoterInfo]) -> BTreeMap<IpAddr, Vec<String>> {
+        let mut by_addr: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+        for voter in votes {
+            if let Some(host) = self.hosts.iter().find(|h| h.id == voter.host) {
+                by_addr.entry(host.addr.ip()).or_default().push(voter.host.to_string());
+            }
+        }
+        by_addr.retain(|_, hosts| hosts.len() > 1);
+        by_addr
+    }
+
+    fn json(&self, bears: usize, notes: &[String]) -> serde_json::Value {
+        let voters: Vec<_> = self
+            .voters
+            .iter()
+            .map(|v| {
+                json!({
+                    "host": v.host.to_string(), "votes": v.votes, "heard": v.heard,
+                    "behind": self.log.map(|_| v.behind),
+                })
+            })
+            .collect();
+        let hosts: BTreeMap<&str, Vec<String>> = self
+            .counts()
+            .into_iter()
+            .map(|(name, ids)| (name, ids.iter().map(ToString::to_string).collect()))
+            .collect();
+        json!({
+            "vm": self.info.vm,
+            "leader": self.info.leader.map(|id| id.to_string()),
+            "frozen": self.info.frozen,
+            "term": self.log.map(|(term, _)| term),
+            "entries": self.log.map(|(_, entries)| entries),
+            "voters": voters, "hosts": hosts, "may_be_lost": bears, "notes": notes,
+            "trouble": self.trouble,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use towpath_vm::Fields;
+
+    use super::*;
+
+    fn host(slot: u16, machine: u8, state: HostState) -> Host {
+        Host {
+            id: HostId::new(slot, slot.into()).unwrap(),
+            name: format!("n{slot}"),
+            addr: ([10, 0, 0, machine], 7000).into(),
+            key: [slot as u8; 32],
+            arch: "any".into(),
+            speed: 1000,
+            cpus: 1,
+            slots: 1,
+            state,
+            fields: Fields::default(),
+        }
+    }
+
+    /// A machine of five hosts, of which these vote, and these of them are not heard.
+    fn health(votes: &[u16], unheard: &[u16]) -> Health {
+        let hosts: Vec<Host> =
+            (1..=5).map(|slot| host(slot, slot as u8 / 2, HostState::Up)).collect();
+        let seen = |slot: &u16| VoterInfo {
+            host: hosts[usize::from(*slot) - 1].id,
+            votes: true,
+            heard: !unheard.contains(slot),
+            behind: 0,
+        };
+        let voters: Vec<VoterInfo> = votes.iter().map(seen).collect();
+        let info = Info {
+            version: "1".into(),
+            vm: "default".into(),
+            me: Some(hosts[0].id),
+            leader: Some(hosts[0].id),
+            voters: Vec::new(),
+            frozen: false,
+            silent: Vec::new(),
+            pid: 1,
+            trouble: Vec::new(),
+            counters: Vec::new(),
+        };
+        Health { info, hosts, log: Some((1, 9)), voters, trouble: Vec::new() }
+    }
+
+    #[test]
+    fn what_may_be_lost_is_what_leaves_most_of_those_that_vote() {
+        for (votes, unheard, bears, says) in [
+            (&[1u16][..], &[][..], 0, "alone keeps the log"),
+            (&[1, 3, 4], &[], 1, "any 1 of h1"),
+            (&[1, 3, 4], &[4], 0, "none may be lost now"),
+            (&[1, 2, 3, 4, 5], &[], 2, "any 2 of h1"),
+            (&[1, 2, 3, 4, 5], &[3], 1, "any 1 of h1"),
+        ] {
+            let health = health(votes, unheard);
+            let (may, notes) = health.outlook();
+            assert_eq!(may, bears, "{votes:?} without {unheard:?}");
+            assert!(notes[0].contains(says), "{notes:?}");
+            assert_eq!(health.stands_out(), !unheard.is_empty());
+        }
+    }
+
+    #[test]
+    fn votes_that_go_with_one_machine_are_named() {
+        // The second and the third share one.
+        let (_, notes) = health(&[1, 2, 3], &[]).outlook();
+        assert!(notes[1].starts_with("h2.2, h3.3 are on one machine (10.0.0.1)"), "{notes:?}");
+        assert_eq!(health(&[1, 2, 4], &[]).outlook().1.len(), 1);
+        assert_eq!(health(&[1, 2, 3, 4, 5], &[]).outlook().1.len(), 1, "three are left");
+    }
+
+    #[test]
+    fn another_host_than_the_leader_says_what_it_knows() {
+        let mut info = health(&[1], &[]).info;
+        let ids: Vec<HostId> = (1..=3).map(|slot| host(slot, 1, HostState::Up).id).collect();
+        info.voters.clone_from(&ids);
+        info.silent = vec![ids[2]];
+        let heard: Vec<bool> = guessed(&info).iter().map(|v| v.heard).collect();
+        assert_eq!(heard, [true, true, false]);
+        info.frozen = true;
+        assert!(!guessed(&info)[0].heard);
+        info.voters.clear();
+        assert_eq!(guessed(&info).len(), 1);
+    }
+}

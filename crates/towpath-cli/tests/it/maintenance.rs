@@ -1,0 +1,102 @@
+//! Hosts that are seen to while everything else goes on: drained, taken out, silent for a while.
+//! Real processes on loopback.
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use towpath::protocol::HostEvent;
+
+use crate::support::{PROMPT, Vm, fifo, text, wait_for, watch};
+
+fn json(vm: &Vm, args: &[&str]) -> serde_json::Value {
+    let out = vm.towpath(args);
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{}", text(&out.stderr)))
+}
+
+#[test]
+fn a_drained_host_ends_what_it_has_and_is_given_nothing_new() {
+    let vm = Vm::up(3);
+    let (started, goes) = (vm.file("started"), vm.file("goes"));
+    fifo(&started);
+    fifo(&goes);
+    let script = format!("echo > {}; read line < {}", started.display(), goes.display());
+    let run = vm.command(&["run", "--host", "h2", "--", "sh", "-c", &script]).spawn().unwrap();
+    std::fs::read_to_string(&started).unwrap();
+    let out = vm.towpath(&["host", "drain", "h2", "--timeout", "300ms"]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("is drained; still 1 task there"), "{said}");
+    assert!(text(&vm.towpath(&["hosts"]).stdout).contains("up, drained"));
+    let status = json(&vm, &["status", "--json"]);
+    assert_eq!(status["hosts"]["drained"].as_array().unwrap().len(), 1, "{status}");
+    let out = vm.towpath(&["run", "--host", "h2", "--", "true"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("--undo"), "{}", text(&out.stderr));
+    let out = json(&vm, &["run", "--json", "-n", "8", "--", "true"]);
+    let ran = out.to_string();
+    assert!(ran.contains("h1") && ran.contains("h3") && !ran.contains("\"h2"), "{ran}");
+    // What ran there was not touched.
+    std::fs::write(&goes, "on\n").unwrap();
+    assert!(run.wait_with_output().unwrap().status.success());
+    let out = vm.towpath(&["host", "drain", "h2"]);
+    let said = text(&out.stderr);
+    assert!(out.status.success() && said.contains("nothing runs there"), "{said}");
+    let out = vm.towpath(&["host", "drain", "h2", "--undo"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(vm.towpath(&["run", "--host", "h2", "--", "true"]).status.success());
+    let out = vm.towpath(&["host", "drain", "h9"]);
+    assert_eq!(out.status.code(), Some(255));
+    assert!(text(&out.stderr).contains("no host `h9`"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_leader_that_is_told_to_end_has_another_one_lead_first() {
+    let vm = Vm::new();
+    let out = vm.towpath(&["up", "--hosts", "4", "--voters", "3"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let begin = Instant::now();
+    let bears = |vm: &Vm| json(vm, &["status", "--json"])["may_be_lost"].as_u64();
+    while bears(&vm) != Some(1) {
+        assert!(begin.elapsed() < PROMPT, "three keep the log");
+    }
+    let said = text(&vm.towpath(&["status"]).stdout);
+    assert!(said.contains("h1.1") && said.contains("any 1 of"), "{said}");
+    let mut client = watch(&vm, 4);
+    let begin = Instant::now();
+    Vm::signal(vm.pid(1), "-TERM");
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::LeaderBack(_))));
+    println!("another one leads {:?} after the leader was told to end", begin.elapsed());
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Left(id) if id.slot() == 1)));
+    let info = vm.client(4).info().unwrap();
+    assert!(!info.frozen && info.leader.is_some_and(|id| id.slot() != 1), "{info:?}");
+}
+
+#[test]
+fn a_daemon_that_stands_still_for_a_while_is_shown_as_silent_and_costs_nobody_a_task() {
+    let vm = Vm::up(3);
+    let mut client = watch(&vm, 1);
+    let (started, goes) = (vm.file("started"), vm.file("goes"));
+    fifo(&started);
+    fifo(&goes);
+    let script = format!("echo > {}; read line < {}", started.display(), goes.display());
+    let mut run = vm.command(&["run", "--host", "h3", "--", "sh", "-c", &script]);
+    let run = run.stderr(Stdio::piped()).spawn().unwrap();
+    std::fs::read_to_string(&started).unwrap();
+    let far = vm.pid(3);
+    let begin = Instant::now();
+    Vm::signal(far, "-STOP");
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Silent(id) if id.slot() == 3)));
+    println!("silent after {:?}", begin.elapsed());
+    let hosts = text(&vm.towpath(&["hosts"]).stdout);
+    assert!(hosts.lines().any(|l| l.starts_with("h3") && l.contains("silent")), "{hosts}");
+    let status = vm.towpath(&["status"]);
+    assert_eq!(status.status.code(), Some(1), "{}", text(&status.stderr));
+    assert!(text(&status.stdout).contains("1 silent (h3"), "{}", text(&status.stdout));
+    let out = vm.towpath(&["run", "-n", "6", "--", "echo", "here"]);
+    assert_eq!(text(&out.stdout).matches("here").count(), 6, "{}", text(&out.stderr));
+    Vm::signal(far, "-CONT");
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Heard(id) if id.slot() == 3)));
+    std::fs::write(&goes, "on\n").unwrap();
+    let out = run.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+}
