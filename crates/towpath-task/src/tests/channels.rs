@@ -193,3 +193,32 @@ fn a_message_of_a_timely_channel_says_for_how_long_it_is_of_use() {
     while task.try_send_on(timely, &[0; 100]).unwrap() {}
     assert_eq!(task.send_on_within(timely, &[0; 100], SHORT), Err(ChannelError::TooLate));
 }
+
+#[test]
+fn whoever_waits_hears_of_a_message_on_a_channel_and_what_fits_exactly_is_taken() {
+    let (mut task, mut side) = actor();
+    let channel = opened(&mut task, &mut side, &ChannelSpec::default(), Ok(())).unwrap();
+    side.on_channel(channel.number(), b"four");
+    assert!(task.wait(Some(LONG)).unwrap(), "something came");
+    let mut out = [0; 4];
+    let short = task.recv_on_into(channel, &mut out[..3], NOW);
+    assert_eq!(short, Err(ChannelError::NoRoom { len: 4, room: 3 }));
+    assert_eq!(task.recv_on_into(channel, &mut out, NOW), Ok(Some(4)));
+    assert_eq!(&out, b"four");
+}
+
+#[test]
+fn a_channel_that_is_over_is_closed_without_a_word() {
+    let (mut task, mut side) = actor();
+    let channel = opened(&mut task, &mut side, &ChannelSpec::default(), Ok(())).unwrap();
+    let closed = ToTask::ChannelClosed { number: channel.number(), why: Closed::ByPeer };
+    side.say(&closed);
+    let over = task.recv_on(channel, Some(LONG));
+    assert_eq!(over, Err(ChannelError::Closed(Closed::ByPeer)));
+    assert!(over.unwrap_err().to_string().contains("the other task closed it"));
+    let cut = ChannelError::Closed(Closed::Cut).to_string();
+    assert!(cut.contains("was lost") && cut.contains("hint: open another"), "{cut}");
+    task.close_channel(channel).unwrap();
+    task.poll().unwrap();
+    assert_eq!(side.heard(), None);
+}
