@@ -3,6 +3,7 @@
 
 mod conformance;
 mod elections;
+mod leads;
 mod members;
 mod snapshots;
 mod twins;
