@@ -463,3 +463,37 @@ fn what_waits_is_dropped_when_play_goes_on_elsewhere() {
     assert!(sent == next, "{} bytes", sent.len());
     assert!(sender.is_finished());
 }
+
+#[test]
+fn a_stream_that_is_held_asks_for_nothing_until_it_goes_on() {
+    let mut sender = Sender::new(Config::stored());
+    sender.pause(Instant::ZERO);
+    sender.push(&stream(&[(0, 5), (27_000_000, 5), (54_000_000, 5)]));
+    sender.finish();
+    let mut out = [0; DATAGRAM];
+    assert_eq!(sender.poll_timeout(), None);
+    assert!(sender.poll_transmit(Instant::ZERO, &mut out).is_none());
+    let later = Instant::ZERO + Duration::from_secs(9);
+    sender.resume(later);
+    assert!(sender.poll_timeout().is_some_and(|at| at <= later));
+    assert!(sender.poll_transmit(later, &mut out).is_some());
+}
+
+#[test]
+fn a_stream_that_becomes_due_sooner_is_looked_at_sooner() {
+    let mut streams = Streams::new();
+    let mut late = Sender::new(Config::stored());
+    late.push(&stream(&[(0, 2), (27_000_000, 2), (54_000_000, 2)]));
+    late.finish();
+    let mut out = [0; DATAGRAM];
+    while late.poll_transmit(Instant::ZERO, &mut out).is_some() {}
+    let id = streams.add(late);
+    let first = streams.poll_timeout().expect("more is due");
+    let before = streams.with(id, |sender| {
+        sender.set_speed(Instant::ZERO, 2_000_000);
+        sender.poll_timeout().expect("it is due")
+    });
+    let before = before.expect("it is there");
+    assert!(before < first, "{before:?} {first:?}");
+    assert_eq!(streams.poll_timeout(), Some(before));
+}
