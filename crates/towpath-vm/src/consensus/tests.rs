@@ -6,6 +6,7 @@ mod elections;
 mod leads;
 mod members;
 mod snapshots;
+mod terms;
 mod twins;
 
 use alloc::vec::Vec;
