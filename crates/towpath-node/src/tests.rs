@@ -12,6 +12,7 @@ mod kept;
 mod loss;
 mod metrics;
 mod net;
+mod owners;
 mod questions;
 mod relaying;
 mod reserving;
