@@ -545,6 +545,6 @@ mod tests {
         let high = rate(1 << 39, 1);
         let open = screen.open(high, 9, 7.0, 1e3);
         assert_eq!(open.len(), LANES);
-        assert!(open.iter().all(|candidate| !candidate.sure && candidate.held == 7.0));
+        assert!(open.iter().all(|c| !c.sure && c.held.to_bits() == 7.0_f64.to_bits()));
     }
 }

@@ -419,7 +419,7 @@ proptest! {
 #[test]
 fn streams_are_counted_and_found_by_names_that_are_given_once() {
     let mut streams = Streams::new();
-    assert!(streams.is_empty() && streams.len() == 0);
+    assert_eq!((streams.is_empty(), streams.len()), (true, 0));
     let one = streams.add(Sender::new(Config::stored()));
     let other = streams.add(Sender::new(Config::stored()));
     assert_eq!((streams.len(), streams.is_empty()), (2, false));
