@@ -2,6 +2,7 @@
 
 use towpath_io::shared::{SLOTS, TICKETS};
 use towpath_vm::matching::Wanted;
+use towpath_wire::TaskId;
 
 use super::actors::{ANY, crowd, sent, with_ring};
 use super::stage::{Heard, Side};
@@ -9,6 +10,9 @@ use crate::message::{Envelope, Message};
 use crate::task::Task;
 
 const BLOCK: usize = 1 << 20;
+
+/// A way to send bytes to a task.
+type Sending = fn(&mut Task, TaskId, &[u8]);
 
 fn counter(task: &Task, name: &str) -> u64 {
     task.counters().iter().find(|(n, _)| *n == name).expect("it is counted").1
@@ -37,8 +41,7 @@ fn by_daemon(side: &mut Side) -> bool {
 fn what_one_peer_gave_back_is_there_for_the_next_in_every_kind_of_send() {
     let (mut tasks, mut sides) = crowd(3);
     let (to, long) = (tasks[2].id(), vec![7; BLOCK]);
-    type Send = fn(&mut Task, towpath_wire::TaskId, &[u8]);
-    let sends: [Send; 4] = [
+    let sends: [Sending; 4] = [
         |task, to, bytes| task.send(to, 2, bytes).unwrap(),
         |task, to, bytes| drop(task.start_send_bytes(to, 2, bytes).unwrap()),
         |task, to, bytes| {
@@ -81,7 +84,7 @@ fn what_finds_no_memory_goes_by_the_daemons_after_a_moment() {
 }
 
 /// Tags of what the daemon got, whole or not.
-fn sent_or_begun(side: &mut Side, to: towpath_wire::TaskId) -> Vec<i64> {
+fn sent_or_begun(side: &mut Side, to: TaskId) -> Vec<i64> {
     let heard = std::iter::from_fn(|| side.heard());
     let tags = heard.filter_map(|heard| match heard {
         Heard::Data(header, _) if header.dst == to => Some(header.tag),

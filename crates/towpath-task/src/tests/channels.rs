@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use towpath_vm::channel::{ChannelSpec, Class, Closed};
-use towpath_vm::talk::{Fault, ToDaemon, ToTask};
+use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed};
+use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::{HostId, TaskId};
 
 use super::actors::enrol;
@@ -221,4 +221,34 @@ fn a_channel_that_is_over_is_closed_without_a_word() {
     task.close_channel(channel).unwrap();
     task.poll().unwrap();
     assert_eq!(side.heard(), None);
+}
+
+#[test]
+fn how_a_channel_stands_is_what_the_daemon_says() {
+    let (mut task, mut side) = actor();
+    let spec = ChannelSpec::default();
+    let channel = opened(&mut task, &mut side, &spec, Ok(())).unwrap();
+    let status = ChannelStatus {
+        number: channel.number(),
+        peer: peer(),
+        spec,
+        sent: 1,
+        bytes_sent: 2,
+        abandoned: 3,
+        late: 4,
+        repaired: 5,
+        received: 6,
+        bytes_received: 7,
+        waiting: 8,
+        rtt: Some(SHORT),
+        reserved: false,
+    };
+    let told = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| task.channel_status(channel));
+        let ToDaemon::Ask { number, question } = said(&mut side) else { panic!("no question") };
+        assert_eq!(question, Question::Channel(channel.number()));
+        side.say(&ToTask::Answer { number, answer: Ok(Answer::Channel(status)) });
+        asks.join().unwrap()
+    });
+    assert_eq!(told.unwrap(), status);
 }
