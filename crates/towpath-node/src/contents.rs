@@ -94,6 +94,22 @@ mod tests {
 
     use super::{Contents, KEPT_MAX};
 
+    #[test]
+    fn each_long_content_has_a_number_of_its_own() {
+        let (mut contents, holder) = (Contents::default(), HostId::new(1, 1).unwrap());
+        let mut number = |byte| {
+            let long = vec![byte; HERE_MAX + 1];
+            let (_, kept) = contents.take_in(holder, put(long)).expect("there is room");
+            let kept = kept.expect("it is too long for a command");
+            assert_eq!((kept.holder, kept.len as usize), (holder, HERE_MAX + 1));
+            kept.number
+        };
+        let numbers = [1, 2, 3].map(&mut number);
+        assert!(numbers[0] > 0 && numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        let (_, none) = contents.take_in(holder, put(vec![1; HERE_MAX])).expect("it is short");
+        assert_eq!(none, None);
+    }
+
     fn put(content: Vec<u8>) -> RegistryOp {
         let (name, rules) = ("m".into(), MailRules::default());
         RegistryOp::Put { name, index: None, rules, format: 0, content }

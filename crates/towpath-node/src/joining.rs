@@ -195,3 +195,24 @@ impl Joining {
         self.said.take().unwrap_or(last)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_may_lead_are_tried_in_turn_and_the_first_again() {
+        let at = |n: u8| (SocketAddr::from(([10, 0, 0, n], 7077)), HostKey([n; 32]));
+        let (addr, key) = at(1);
+        let mut joining = Joining::again(Instant::ZERO, addr, key);
+        joining.turn();
+        assert_eq!((joining.addr, joining.key), at(1), "there is no other");
+        joining.others.extend([at(2), at(3)]);
+        let tried = [(); 4].map(|()| {
+            joining.turn();
+            (joining.addr, joining.key)
+        });
+        assert_eq!(tried, [at(2), at(3), at(1), at(2)]);
+        assert_eq!(joining.purpose(), Purpose::Rejoin);
+    }
+}

@@ -242,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn the_log_goes_before_questions_and_those_before_what_tasks_say() {
+        let order = [Purpose::Log, Purpose::Control, Purpose::Output];
+        let priorities = order.map(|purpose| purpose.opening().priority);
+        assert!(priorities.is_sorted_by(|a, b| a > b), "{priorities:?}");
+        for purpose in [Purpose::Small, Purpose::Bulk] {
+            assert_eq!(purpose.opening().priority, priorities[2], "equals take turns");
+        }
+        for purpose in Purpose::ALL {
+            assert_eq!(purpose.opening().label, purpose.label());
+        }
+    }
+
+    #[test]
     fn every_purpose_has_a_label_of_its_own() {
         for purpose in Purpose::ALL {
             assert_eq!(Purpose::of(purpose.label()), Some(purpose));

@@ -13,6 +13,7 @@ mod loss;
 mod maintenance;
 mod metrics;
 mod net;
+mod owners;
 mod questions;
 mod relaying;
 mod reserving;

@@ -53,3 +53,37 @@ fn timer(waiter: &Waiter) -> Option<OwnedFd> {
     waiter.watch(&timer, ALARM, read).ok()?;
     Some(timer)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::time::timerfd_gettime;
+    use towpath_io::shared::Bell;
+
+    use super::*;
+
+    #[test]
+    fn it_runs_as_long_as_it_was_set_for_and_stops() {
+        let waiter = Waiter::new(Bell::new().unwrap()).unwrap();
+        let mut alarm = Alarm::default();
+        alarm.set(&waiter, None);
+        assert!(alarm.timer.is_none(), "nothing is made for nothing");
+        let left = |alarm: &Alarm| {
+            let left = timerfd_gettime(alarm.timer.as_ref().unwrap()).unwrap().it_value;
+            Duration::new(left.tv_sec as u64, left.tv_nsec as u32)
+        };
+        let exact = Duration::from_millis(90_500);
+        let begin = Instant::now();
+        alarm.set(&waiter, Some(begin + exact));
+        let least = exact.saturating_sub(begin.elapsed());
+        let rest = left(&alarm);
+        assert!(alarm.is_set && rest <= exact, "{rest:?}");
+        assert!(rest + Duration::from_millis(1) >= least.saturating_sub(begin.elapsed()));
+        alarm.set(&waiter, None);
+        assert!(!alarm.is_set && left(&alarm).is_zero());
+        // What is over already runs out at once, and does not stop it.
+        alarm.set(&waiter, Some(begin));
+        assert!(alarm.is_set);
+    }
+}

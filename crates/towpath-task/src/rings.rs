@@ -412,6 +412,12 @@ impl Rings {
         self.retired.retain(|(task, _)| *task != peer);
     }
 
+    /// Peers whose rings were given up, and who may still hold blocks.
+    #[cfg(test)]
+    pub(crate) fn retired_peers(&self) -> Vec<TaskId> {
+        self.retired.iter().map(|(peer, _)| *peer).collect()
+    }
+
     fn remove(&mut self, peer: TaskId) -> Option<Ring> {
         let at = self.by_peer.remove(&peer)?;
         let ring = self.all.swap_remove(at);

@@ -229,6 +229,17 @@ pub struct ChannelStatus {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_reservation_lets_so_many_bits_through_in_the_long_run() {
+        let (burst, within) = (3, Duration::from_millis(1));
+        let of = |bytes, every| Reserve { bytes, every, burst, within }.bits_per_second();
+        assert_eq!(of(1250, Duration::from_millis(1)), 10_000_000);
+        assert_eq!(of(1000, Duration::from_millis(3)), 2_666_666, "rounded down");
+        assert_eq!(of(u32::MAX, EVERY_MIN), u64::from(u32::MAX) * 8_000_000);
+        assert_eq!(of(7, RESERVE_MAX), 14);
+        assert_eq!(of(7, Duration::ZERO), 0, "which nobody may ask for");
+    }
+
     /// The limits that docs/vm.md gives, and every way to ask for what there is not.
     #[test]
     fn what_contradicts_itself_is_refused_with_the_limit() {

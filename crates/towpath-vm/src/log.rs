@@ -258,6 +258,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_may_lead_beside_the_leader_are_the_voters_that_are_up() {
+        let mut log = ControlLog::found(host(1, 1, 0), 2000);
+        assert!(!log.snapshot().is_shared());
+        assert_eq!(log.snapshot().others_that_may_lead().count(), 0);
+        for slot in 2..=4 {
+            let index = log.snapshot().index as u32 + 1;
+            log.append(Change::Added(host(slot, index, slot as u8)));
+        }
+        let ids: Vec<HostId> = log.table().iter().map(|h| h.id).collect();
+        let mut snapshot = log.snapshot().clone();
+        snapshot.voters = ids[..3].to_vec();
+        assert!(snapshot.is_shared());
+        let others = |snapshot: &Snapshot| -> Vec<HostId> {
+            snapshot.others_that_may_lead().map(|h| h.id).collect()
+        };
+        assert_eq!(others(&snapshot), ids[1..3], "the fourth has no vote");
+        snapshot.leader = ids[1];
+        assert_eq!(others(&snapshot), [ids[0], ids[2]]);
+        snapshot.voters = ids[..1].to_vec();
+        assert!(!snapshot.is_shared());
+    }
+
+    #[test]
+    fn so_many_hosts_may_vote_and_one_that_learns_is_named_before() {
+        let hosts: Vec<HostId> = (1..20).map(|slot| HostId::new(slot, 1).unwrap()).collect();
+        for count in 0..hosts.len() {
+            let told = check_voters(&hosts[..count]);
+            assert_eq!(told.is_ok(), count <= VOTERS_MAX + 1, "{count} of {VOTERS_MAX}");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_follower_that_applies_every_entry_ends_like_the_leader(

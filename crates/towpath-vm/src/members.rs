@@ -451,6 +451,34 @@ mod tests {
     }
 
     #[test]
+    fn who_was_told_that_another_is_gone_is_parted_from_it_until_they_meet_again() {
+        let mut m = members();
+        let [one, two] = [1, 2].map(|n| HostId::new(2, 1).unwrap().task(n).unwrap());
+        assert!(!m.are_parted(id(1), one));
+        m.remember_parted(id(1), one);
+        m.remember_parted(id(9), one);
+        assert!(m.are_parted(id(1), one) && m.get(id(1)).unwrap().is_parted(one));
+        assert!(
+            !m.are_parted(id(1), two) && !m.are_parted(id(2), one) && !m.are_parted(id(9), one)
+        );
+        m.forget_parted(HostId::new(3, 1).unwrap());
+        assert!(m.are_parted(id(1), one), "that is another host");
+        m.forget_parted(one.host());
+        assert!(!m.are_parted(id(1), one));
+    }
+
+    #[test]
+    fn tasks_are_listed_one_after_the_other() {
+        let m = members();
+        let next = |last| m.after(last).map(|(id, _)| id);
+        assert_eq!(
+            [next(None), next(Some(id(1))), next(Some(id(2)))],
+            [Some(id(1)), Some(id(2)), None]
+        );
+        assert!(!m.has_grants(), "nobody asked");
+    }
+
+    #[test]
     fn a_claim_is_good_once_and_with_its_cookie_only() {
         let mut m = members();
         let claim = Claim { task: id(1), cookie: 77 };

@@ -226,6 +226,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_owner_has_taken_is_room_for_as_much_again() {
+        let mut r = Requests::default();
+        let id = r.open(host(2), 4, true).unwrap();
+        assert!(r.output(host(2), id.0, Stream::Out, vec![0; 4])[0].is_some());
+        assert_eq!(r.credit(id, 3), Some(host(2)));
+        assert!(r.output(host(2), id.0, Stream::Out, vec![0; 3])[0].is_some());
+        assert!(r.output(host(2), id.0, Stream::Out, vec![0; 1])[0].is_none(), "no room");
+        assert_eq!(r.credit(RequestId(id.0 + 1), 3), None);
+    }
+
+    #[test]
     fn another_host_cannot_speak_for_a_task() {
         let mut r = Requests::default();
         let id = r.open(host(2), 100, true).unwrap();

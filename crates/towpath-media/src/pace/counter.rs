@@ -46,4 +46,14 @@ mod tests {
         assert_eq!(values.map(|value| counter.ticks(value)), [0, 4, 8, 8, 15, 15, 17]);
         assert_eq!(counter.jumps(), 1);
     }
+
+    #[test]
+    fn half_the_range_ahead_is_a_jump_and_less_is_not() {
+        for (step, jumps) in [(PCR_WRAP / 2 - 1, 0), (PCR_WRAP / 2, 1), (PCR_WRAP / 2 + 1, 1)] {
+            let mut counter = Counter::default();
+            counter.ticks(7);
+            let ticks = counter.ticks(7 + step);
+            assert_eq!((ticks, counter.jumps()), (if jumps == 0 { step } else { 0 }, jumps));
+        }
+    }
 }

@@ -141,7 +141,31 @@ impl Numbering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::time::Duration;
     use proptest::prelude::*;
+
+    #[test]
+    fn datagrams_are_numbered_and_timed_from_what_was_drawn_and_wrap() {
+        let mut numbering = Numbering::new(0xDEAD, 0xFFFE, u32::MAX - 89_999);
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let header = |sequence, timestamp| Header {
+            marker: false,
+            payload_type: PAYLOAD_TYPE,
+            sequence,
+            timestamp,
+            ssrc: 0xDEAD,
+        };
+        assert_eq!(numbering.next(at(500), 1316), header(0xFFFE, u32::MAX - 44_999));
+        assert_eq!((numbering.sequence(), numbering.sent()), (0xFFFF, (1, 1316)));
+        assert_eq!(numbering.next(at(1000), 188), header(0xFFFF, 0));
+        assert_eq!(numbering.next(at(3000), 0), header(0, 180_000));
+        assert_eq!((numbering.sequence(), numbering.sent()), (1, (3, 1504)));
+        assert_eq!(numbering.ssrc(), 0xDEAD);
+        // 90 ticks a millisecond: parts of a tick are dropped.
+        let plain = Numbering::new(0, 0, 0);
+        let ticks = |ns| plain.timestamp(Instant::ZERO + Duration::from_nanos(ns));
+        assert_eq!([11_111, 11_112, 1_000_000].map(ticks), [0, 1, 90]);
+    }
 
     #[test]
     fn what_stands_between_header_and_payload_is_passed() {

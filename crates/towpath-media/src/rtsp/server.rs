@@ -427,6 +427,35 @@ mod tests {
     use super::super::message::{Item, item};
     use super::*;
 
+    #[test]
+    fn statuses_are_said_in_the_words_of_the_standard() {
+        // RFC 2326, section 7.1.1.
+        let words = [
+            (200, "OK"),
+            (400, "Bad Request"),
+            (403, "Forbidden"),
+            (404, "Not Found"),
+            (405, "Method Not Allowed"),
+            (406, "Not Acceptable"),
+            (415, "Unsupported Media Type"),
+            (451, "Parameter Not Understood"),
+            (453, "Not Enough Bandwidth"),
+            (454, "Session Not Found"),
+            (455, "Method Not Valid in This State"),
+            (457, "Invalid Range"),
+            (461, "Unsupported Transport"),
+            (500, "Internal Server Error"),
+            (501, "Not Implemented"),
+            (503, "Service Unavailable"),
+            (505, "RTSP Version Not Supported"),
+            (551, "Option not supported"),
+            (599, "Internal Server Error"),
+        ];
+        for (status, word) in words {
+            assert_eq!(reason(status), word, "{status}");
+        }
+    }
+
     #[derive(Default)]
     struct Fake {
         drawn: u8,

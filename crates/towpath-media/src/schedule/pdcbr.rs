@@ -496,6 +496,41 @@ mod tests {
         }
 
         #[test]
+        fn it_is_given_up_where_more_than_the_limit_is_held_and_not_before(
+            trace in any_trace(), share in 1u32..20, extra in 0u64..9,
+        ) {
+            let high = pcbr::least_rate(&trace, 3).expect("rate");
+            let rates = DualRate::new(high, share, 20).expect("rates");
+            let delay = least_delay(&trace, rates).expect("delay") + extra;
+            let need = held(&trace, rates, delay, Held::NO_LIMIT).expect("it is long enough");
+            prop_assert_eq!(held(&trace, rates, delay, need), Ok(need));
+            let ceil = Held::bytes(need.ceil());
+            prop_assert_eq!(held(&trace, rates, delay, ceil), Ok(need));
+            let less = Held::bytes(need.ceil() - 1);
+            prop_assert_eq!(held(&trace, rates, delay, less), Err(GaveUp::OverLimit));
+            let starved = held(&trace, rates, delay - extra - 1, Held::NO_LIMIT);
+            prop_assert!(delay - extra == 1 || starved == Err(GaveUp::Starved));
+        }
+
+        #[test]
+        fn before_the_first_group_goes_what_was_sent_by_then(
+            trace in any_trace(), share in 1u32..20, delay in 1u64..40,
+        ) {
+            let high = pcbr::least_rate(&trace, 5).expect("rate");
+            let rates = DualRate::new(high, share, 20).expect("rates");
+            let end = Frac::from(delay) * rates.units();
+            let (mut sent, mut before) = (0, 0);
+            follow(&trace, rates, |group, done, low| {
+                let size = trace.sums()[group + 1] - trace.sums()[group];
+                let step = rates.per_byte()[usize::from(low)];
+                let whole = (end.max(before) - before) / step;
+                sent += size.min(u64::try_from(whole).unwrap_or(u64::MAX));
+                before = done;
+            });
+            prop_assert_eq!(prefetched(&trace, rates, delay), sent);
+        }
+
+        #[test]
         fn it_is_the_algorithm_of_the_source(
             sizes in prop::collection::vec(1u64..20, 1..12), p in 1u64..12, q in 1u64..4,
             share in 1u32..20,

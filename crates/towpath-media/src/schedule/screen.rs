@@ -434,3 +434,117 @@ impl Bundle {
         self.late[..N].copy_from_slice(&late);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pdcbr::{DualRate, buffer};
+    use super::*;
+    use crate::schedule::slope::steepest_from_start;
+    use crate::schedule::testing::{rate, trace};
+
+    /// Videos that differ in how regular they are, with quiet and busy stretches.
+    fn videos() -> impl Iterator<Item = Trace> {
+        let mut state = 1997_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        (0..24_u64).map(move |video| {
+            let groups: Vec<(u64, u64)> = (0..100 + 15 * video)
+                .map(|group| {
+                    let gap = if video % 3 == 0 { 2 } else { 1 + random(3) };
+                    (gap, random(900) * (1 + (group / 40 + video) % 4) + 1)
+                })
+                .collect();
+            trace(&groups).expect("a trace")
+        })
+    }
+
+    /// What each low rate needs, exactly; none where a group starves.
+    fn exact(trace: &Trace, high: ExactRate, delay: u64) -> Vec<(u32, Option<u64>)> {
+        let need = |share| {
+            let rates = DualRate::new(high, share, TWENTIETHS).expect("rates");
+            (share, buffer(trace, rates, delay).ok())
+        };
+        SHARES.map(need).collect()
+    }
+
+    #[test]
+    fn what_may_be_best_stays_and_what_is_sure_is_right() {
+        let (mut sure, mut possible, mut open_in_vain, mut impossible) = (0, 0, 0, 0);
+        for trace in videos() {
+            let screen = Screen::new(&trace);
+            for (delay, percent) in [(3, 4), (20, 0), (60, 10), (200, 30)] {
+                let cbr = steepest_from_start(&trace, delay);
+                let high = cbr.scaled(100 + percent, 100).expect("rate");
+                let floor = screen.floor(high);
+                let needs = exact(&trace, high, delay);
+                let least = needs.iter().filter_map(|(_, need)| *need).min();
+                for extra in [0, 500, 1_000_000] {
+                    let limit = least.unwrap_or(1000) + extra;
+                    let open = screen.open(high, delay, floor, limit as f64);
+                    for (share, need) in &needs {
+                        let found = open.iter().find(|candidate| candidate.share == *share);
+                        let Some(need) = need.filter(|need| *need <= limit) else {
+                            impossible += 1;
+                            open_in_vain += usize::from(found.is_some());
+                            assert!(found.is_none_or(|c| !c.sure || c.held > limit as f64 - 1.0));
+                            continue;
+                        };
+                        let found = found.expect("it is not sorted out");
+                        let need = need as f64;
+                        assert!(floor <= need && found.held <= need + 0.5, "{found:?} {need}");
+                        possible += 1;
+                        if found.sure {
+                            sure += 1;
+                            assert!(found.held >= need - 1.5, "{found:?} {need}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(possible > 1000 && impossible > 1000, "{possible} {impossible}");
+        // So few are computed exactly for nothing that a search is worth its while.
+        assert!(sure * 100 >= possible * 90, "{sure} of {possible} are sure");
+        assert!(
+            open_in_vain * 100 <= impossible * 2,
+            "{open_in_vain} of {impossible} stay in vain"
+        );
+    }
+
+    #[test]
+    fn no_schedule_at_a_rate_needs_less_than_its_floor_and_few_need_much_more() {
+        let mut parts = Vec::new();
+        for trace in videos() {
+            let screen = Screen::new(&trace);
+            for (delay, percent) in [(3, 0), (20, 5), (60, 20)] {
+                let cbr = steepest_from_start(&trace, delay);
+                let high = cbr.scaled(100 + percent, 100).expect("rate");
+                let needs = exact(&trace, high, delay);
+                let Some(least) = needs.iter().filter_map(|(_, need)| *need).min() else {
+                    continue;
+                };
+                let floor = screen.floor(high);
+                assert!(floor > 0.0 && floor <= least as f64, "{floor} of {least}");
+                parts.push(floor / least as f64);
+            }
+        }
+        let mean = parts.iter().sum::<f64>() / parts.len() as f64;
+        assert!(parts.len() > 40 && mean >= 0.5, "{mean} of {}", parts.len());
+    }
+
+    #[test]
+    fn one_group_and_rates_that_rounding_cannot_tell_apart_are_looked_at_exactly() {
+        let one = trace(&[(5, 300)]).expect("a trace");
+        let screen = Screen::new(&one);
+        let open = screen.open(rate(10, 1), 30, screen.floor(rate(10, 1)), 1e9);
+        assert_eq!(open.len(), LANES, "{open:?}");
+        // Numbers beyond what a float tells apart by a quarter of a byte.
+        let long = trace(&[(1, 1 << 40); 5]).expect("a trace");
+        let screen = Screen::new(&long);
+        let high = rate(1 << 39, 1);
+        let open = screen.open(high, 9, 7.0, 1e3);
+        assert_eq!(open.len(), LANES);
+        assert!(open.iter().all(|c| !c.sure && c.held.to_bits() == 7.0_f64.to_bits()));
+    }
+}

@@ -415,3 +415,85 @@ proptest! {
         prop_assert_eq!(sender.waiting(), 0);
     }
 }
+
+#[test]
+fn streams_are_counted_and_found_by_names_that_are_given_once() {
+    let mut streams = Streams::new();
+    assert_eq!((streams.is_empty(), streams.len()), (true, 0));
+    let one = streams.add(Sender::new(Config::stored()));
+    let other = streams.add(Sender::new(Config::stored()));
+    assert_eq!((streams.len(), streams.is_empty()), (2, false));
+    streams.with(other, |sender| sender.push(&stream(&[(0, 3)]))).expect("it is there");
+    let waiting = |streams: &Streams, id| streams.get(id).map(Sender::waiting);
+    assert_eq!((waiting(&streams, one), waiting(&streams, other)), (Some(0), Some(3 * PACKET)));
+    assert!(streams.remove(one).is_some());
+    assert!(streams.remove(one).is_none() && streams.get(one).is_none());
+    assert!(streams.with(one, |_| ()).is_none());
+    assert_eq!(streams.len(), 1);
+    // Its place is given again, its name is not.
+    let third = streams.add(Sender::new(Config::stored()));
+    assert_eq!((third.slot(), third == one, streams.len()), (one.slot(), false, 2));
+    assert!(streams.get(one).is_none());
+    assert_eq!((waiting(&streams, third), waiting(&streams, other)), (Some(0), Some(3 * PACKET)));
+}
+
+#[test]
+fn what_waits_is_dropped_when_play_goes_on_elsewhere() {
+    let mut sender = Sender::new(Config::stored());
+    let empty = sender.room();
+    sender.push(&stream(&[(0, 5), (27_000_000, 5), (54_000_000, 5)]));
+    let mut out = [0; DATAGRAM];
+    assert!(sender.poll_transmit(Instant::ZERO, &mut out).is_some());
+    sender.finish();
+    sender.flush();
+    assert_eq!(sender.room(), empty);
+    assert!(sender.poll_transmit(Instant::ZERO, &mut out).is_none());
+    assert_eq!(sender.poll_timeout(), None);
+    // It is not at its end: another stretch is sent as if it were the first.
+    let next = stream(&[(900, 2), (27_000_900, 2)]);
+    sender.push(&next);
+    sender.finish();
+    let (mut sent, mut now) = (vec![], Instant::ZERO);
+    while let Some(at) = sender.poll_timeout() {
+        now = now.max(at);
+        while let Some(due) = sender.poll_transmit(now, &mut out) {
+            sent.extend_from_slice(&out[..due.len]);
+        }
+    }
+    assert!(sent == next, "{} bytes", sent.len());
+    assert!(sender.is_finished());
+}
+
+#[test]
+fn a_stream_that_is_held_asks_for_nothing_until_it_goes_on() {
+    let mut sender = Sender::new(Config::stored());
+    sender.pause(Instant::ZERO);
+    sender.push(&stream(&[(0, 5), (27_000_000, 5), (54_000_000, 5)]));
+    sender.finish();
+    let mut out = [0; DATAGRAM];
+    assert_eq!(sender.poll_timeout(), None);
+    assert!(sender.poll_transmit(Instant::ZERO, &mut out).is_none());
+    let later = Instant::ZERO + Duration::from_secs(9);
+    sender.resume(later);
+    assert!(sender.poll_timeout().is_some_and(|at| at <= later));
+    assert!(sender.poll_transmit(later, &mut out).is_some());
+}
+
+#[test]
+fn a_stream_that_becomes_due_sooner_is_looked_at_sooner() {
+    let mut streams = Streams::new();
+    let mut late = Sender::new(Config::stored());
+    late.push(&stream(&[(0, 2), (27_000_000, 2), (54_000_000, 2)]));
+    late.finish();
+    let mut out = [0; DATAGRAM];
+    while late.poll_transmit(Instant::ZERO, &mut out).is_some() {}
+    let id = streams.add(late);
+    let first = streams.poll_timeout().expect("more is due");
+    let before = streams.with(id, |sender| {
+        sender.set_speed(Instant::ZERO, 2_000_000);
+        sender.poll_timeout().expect("it is due")
+    });
+    let before = before.expect("it is there");
+    assert!(before < first, "{before:?} {first:?}");
+    assert_eq!(streams.poll_timeout(), Some(before));
+}

@@ -285,6 +285,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_are_no_format_are_said_to_be_none() {
+        let lines = [
+            "I",
+            "7 7",
+            "I I",
+            "I 7 7",
+            "1,7,7",
+            "1,I,I",
+            "x\tI\t0\t7",
+            "0\t5\t0\t7",
+            "0\tI\tx\t7",
+            "0\tI\t0\tx",
+            "1 I 0 7 9",
+        ];
+        for line in lines {
+            let text = alloc::format!("{line}\n{line}\n");
+            let told = read(&text);
+            assert!(matches!(told, Err(TraceError::UnknownFormat { line: 1, .. })), "{line}");
+        }
+    }
+
+    #[test]
     fn what_spreadsheets_write_is_read() {
         let text = "\u{feff}\"frame\",\"type\",\"bytes\"\r\n# Größe in Byte\r\n\
                     \"1\",\"I\",\"7.0\"\r\n\r\n2,P,9.\r\n";

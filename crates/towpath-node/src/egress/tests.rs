@@ -455,3 +455,52 @@ fn every_promise_is_kept_to_the_nanosecond() {
     assert!(refused > asked / 5 && asked - refused > 2000, "{refused} of {asked} refused");
     assert!(in_time > 50_000, "{in_time} datagrams of {asked}, {refused} of which were refused");
 }
+
+#[test]
+fn what_several_links_did_is_put_together() {
+    let one =
+        EgressStats { reserved_bytes: 1, control_bytes: 20, other_bytes: 300, held: 4, unused: 5 };
+    let other = EgressStats {
+        reserved_bytes: 10,
+        control_bytes: 200,
+        other_bytes: 3000,
+        held: 40,
+        unused: 50,
+    };
+    let both = one.and(&other);
+    assert_eq!((both.reserved_bytes, both.control_bytes, both.other_bytes), (11, 220, 3300));
+    assert_eq!((both.held, both.unused), (44, 55));
+}
+
+#[test]
+fn a_link_without_a_rate_reserves_nothing_and_one_with_a_rate_counts() {
+    let mut free = LinkEgress::new(LINK, None).unwrap();
+    assert_eq!(free.admit(at(0), &asked(1, 10, 1538, 5000)), Err(NotReserved::NoRate));
+    free.release(at(0), channel(1));
+    assert!(free.reserved() == 0 && free.stats().is_none());
+    let mut paced = LinkEgress::new(LINK, Some(MBPS_100)).unwrap();
+    assert_eq!(paced.reserved(), 0);
+    for n in 1..=2 {
+        paced.admit(at(0), &asked(n, 10, 1538, 5000)).unwrap();
+    }
+    assert_eq!(paced.reserved(), 2);
+    // Its head goes out by a grant of its own.
+    paced.ready(at(10), head(1, 1000, at(10)));
+    let Decision::Grant(grant) = paced.next(at(10)) else { panic!("it conforms") };
+    assert!(grant.kind == GrantKind::Data(ChannelId(1)), "{grant:?}");
+    paced.sent(at(10), &grant, Some(&train(1000, 1000)));
+    assert!(paced.stats().is_some_and(|stats| stats.reserved_bytes > 1000));
+    // A grant that nothing came of, and one of control.
+    let before = *paced.stats().expect("it counts");
+    let none = Grant { kind: GrantKind::Data(ChannelId(2)), ..grant };
+    paced.sent(at(300), &none, None);
+    let control = Grant { kind: GrantKind::Control, ..grant };
+    paced.sent(at(400), &control, Some(&train(100, 100)));
+    let after = *paced.stats().expect("it counts");
+    assert_eq!(after.unused, before.unused + 1);
+    assert!(after.control_bytes > before.control_bytes + 100, "{after:?}");
+    assert_eq!(after.reserved_bytes, before.reserved_bytes);
+    paced.release(at(500), channel(1));
+    paced.release(at(500), channel(9));
+    assert_eq!(paced.reserved(), 1);
+}

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use towpath_vm::channel::{ChannelSpec, Class, Closed};
-use towpath_vm::talk::{Fault, ToDaemon, ToTask};
+use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed};
+use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::{HostId, TaskId};
 
 use super::actors::enrol;
@@ -192,4 +192,63 @@ fn a_message_of_a_timely_channel_says_for_how_long_it_is_of_use() {
     assert!(front.left.is_some_and(|left| left <= LONG && left > LONG / 2), "{front:?}");
     while task.try_send_on(timely, &[0; 100]).unwrap() {}
     assert_eq!(task.send_on_within(timely, &[0; 100], SHORT), Err(ChannelError::TooLate));
+}
+
+#[test]
+fn whoever_waits_hears_of_a_message_on_a_channel_and_what_fits_exactly_is_taken() {
+    let (mut task, mut side) = actor();
+    let channel = opened(&mut task, &mut side, &ChannelSpec::default(), Ok(())).unwrap();
+    side.on_channel(channel.number(), b"four");
+    assert!(task.wait(Some(LONG)).unwrap(), "something came");
+    let mut out = [0; 4];
+    let short = task.recv_on_into(channel, &mut out[..3], NOW);
+    assert_eq!(short, Err(ChannelError::NoRoom { len: 4, room: 3 }));
+    assert_eq!(task.recv_on_into(channel, &mut out, NOW), Ok(Some(4)));
+    assert_eq!(&out, b"four");
+}
+
+#[test]
+fn a_channel_that_is_over_is_closed_without_a_word() {
+    let (mut task, mut side) = actor();
+    let channel = opened(&mut task, &mut side, &ChannelSpec::default(), Ok(())).unwrap();
+    let closed = ToTask::ChannelClosed { number: channel.number(), why: Closed::ByPeer };
+    side.say(&closed);
+    let over = task.recv_on(channel, Some(LONG));
+    assert_eq!(over, Err(ChannelError::Closed(Closed::ByPeer)));
+    assert!(over.unwrap_err().to_string().contains("the other task closed it"));
+    let cut = ChannelError::Closed(Closed::Cut).to_string();
+    assert!(cut.contains("was lost") && cut.contains("hint: open another"), "{cut}");
+    task.close_channel(channel).unwrap();
+    task.poll().unwrap();
+    assert_eq!(side.heard(), None);
+}
+
+#[test]
+fn how_a_channel_stands_is_what_the_daemon_says() {
+    let (mut task, mut side) = actor();
+    let spec = ChannelSpec::default();
+    let channel = opened(&mut task, &mut side, &spec, Ok(())).unwrap();
+    let status = ChannelStatus {
+        number: channel.number(),
+        peer: peer(),
+        spec,
+        sent: 1,
+        bytes_sent: 2,
+        abandoned: 3,
+        late: 4,
+        repaired: 5,
+        received: 6,
+        bytes_received: 7,
+        waiting: 8,
+        rtt: Some(SHORT),
+        reserved: false,
+    };
+    let told = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| task.channel_status(channel));
+        let ToDaemon::Ask { number, question } = said(&mut side) else { panic!("no question") };
+        assert_eq!(question, Question::Channel(channel.number()));
+        side.say(&ToTask::Answer { number, answer: Ok(Answer::Channel(status)) });
+        asks.join().unwrap()
+    });
+    assert_eq!(told.unwrap(), status);
 }

@@ -244,3 +244,15 @@ fn pieces_by_the_daemon_are_put_together_in_order() {
     assert_eq!((about.src, about.tag, about.len), (from, 8, bytes.len()));
     assert!(out == bytes);
 }
+
+#[test]
+fn a_task_that_was_spawned_knows_by_whom_and_with_whom() {
+    let mut stage = Stage::new();
+    let socket = stage.socket();
+    let enrolling = std::thread::spawn(move || Task::enrol_at(&socket, None).unwrap());
+    let parent = towpath_wire::HostId::new(3, 1).unwrap().task(5).unwrap();
+    let side = stage.accept_child(1, true, Some(parent));
+    let task = enrolling.join().unwrap();
+    assert_eq!((task.id(), task.host()), (side.id, side.id.host()));
+    assert_eq!((task.parent(), task.siblings()), (Some(parent), &[side.id][..]));
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use towpath_vm::matching::Wanted;
 use towpath_vm::talk::{CREDIT_FIRST, ToTask};
 use towpath_wire::TaskId;
-use towpath_wire::talk::PIECE_CHARGE;
+use towpath_wire::talk::{HEADER_LEN, PIECE_CHARGE};
 
 use super::actors::{ANY, enrol, header, sent, with_ring};
 use super::stage::{Heard, Side, Stage};
@@ -184,4 +184,83 @@ fn a_daemon_that_refuses_says_why() {
     stage.refuse("not today");
     let refused = enrolling.join().unwrap();
     assert!(matches!(&refused, Err(crate::error::EnrolError::Refused(why)) if why == "not today"));
+}
+
+#[test]
+fn a_multicast_that_has_begun_ends_before_anything_else_is_sent() {
+    let (mut task, mut side, p) = full_task(&mut Stage::new());
+    let long: Vec<u8> = (0..200_000_u32).map(|i| (i / 3) as u8).collect();
+    task.multicast(&[p], Envelope::tag(1), &[&long[..70_001], &long[70_001..]]).unwrap();
+    let full = task.send(p, 2, b"not yet");
+    assert!(matches!(full, Err(SendError::Full(_))), "{full:?}");
+    relieve(&mut task, &mut side, p);
+    task.send(p, 3, b"goes on").unwrap();
+    let (mut whole, mut last) = (Vec::new(), None);
+    while let Some(heard) = side.heard() {
+        match heard {
+            // One receiver: its number and place, the header, then the piece.
+            Heard::Multicast(body) => whole.extend_from_slice(&body[2 + 12 + HEADER_LEN..]),
+            Heard::Data(header, bytes) if header.tag == 1 => {
+                assert_eq!(header.offset, whole.len() as u64);
+                whole.extend_from_slice(&bytes);
+            }
+            Heard::Data(header, bytes) => last = Some((header.seq, header.tag, bytes)),
+            Heard::Control(_) | Heard::OnChannel(..) => {}
+        }
+    }
+    assert!(whole == long, "{} bytes of {}", whole.len(), long.len());
+    assert_eq!(last, Some((1, 3, b"goes on".to_vec())));
+}
+
+#[test]
+fn short_messages_do_not_wait_for_what_is_lent() {
+    let (mut task, mut side, peer) = full_task(&mut Stage::new());
+    task.endpoint.next_number(peer);
+    task.endpoint.credit(peer, 1 << 30);
+    let other = peer.host().task(2).unwrap();
+    task.send(peer, 1, &vec![1; LENT_MAX << 16]).unwrap();
+    assert_eq!(task.sending.lent.len(), LENT_MAX);
+    task.send(other, 2, b"short").unwrap();
+    let to_other = std::iter::from_fn(|| side.heard())
+        .find(|heard| matches!(heard, Heard::Data(header, _) if header.dst == other));
+    assert!(matches!(to_other, Some(Heard::Data(_, bytes)) if bytes == b"short"));
+}
+
+#[test]
+fn parts_that_are_lent_to_the_daemon_stand_one_behind_the_other() {
+    let (mut task, mut side) = enrol(&mut Stage::new(), 1);
+    let peer = towpath_wire::HostId::new(2, 1).unwrap().task(1).unwrap();
+    task.endpoint.next_number(peer);
+    task.endpoint.credit(peer, 1 << 30);
+    let long: Vec<u8> = (0..150_000_u32).map(|i| (i / 5) as u8).collect();
+    let parts = [&long[..10], &long[10..50_010], &long[50_010..50_010], &long[50_010..]];
+    task.send_parts(peer, Envelope::tag(1), &parts).unwrap();
+    let sent = sent(&mut side, peer);
+    assert!(side.lent > 0 && sent[0].2 == long);
+}
+
+#[test]
+fn a_multicast_leaves_out_who_has_ended_and_comes_to_its_sender_too() {
+    let (mut task, mut side) = enrol(&mut Stage::new(), 1);
+    let host = towpath_wire::HostId::new(2, 1).unwrap();
+    let [gone, other] = [1, 2].map(|n| host.task(n).unwrap());
+    task.endpoint.meet(gone);
+    side.say(&ToTask::Gone { peer: gone });
+    while !task.endpoint.has_ended(gone) {
+        task.poll().unwrap();
+    }
+    let own = task.id();
+    task.multicast(&[gone, own, other, other, own], Envelope::tag(1), &[b"o", b"ne"]).unwrap();
+    assert_eq!(task.try_recv(&ANY).unwrap().expect("its own").bytes(), b"one");
+    assert!(task.try_recv(&ANY).unwrap().is_none(), "once");
+    let casts: Vec<_> = std::iter::from_fn(|| side.heard())
+        .filter_map(|heard| if let Heard::Multicast(body) = heard { Some(body) } else { None })
+        .collect();
+    assert_eq!(casts.len(), 1);
+    assert_eq!(casts[0][..2], 1_u16.to_le_bytes(), "one receiver");
+    assert_eq!(casts[0][2..10], other.to_raw().to_le_bytes());
+    assert!(casts[0].ends_with(b"one"));
+    // Where nobody is left there is nothing to say.
+    task.multicast(&[gone], Envelope::tag(2), &[b"none"]).unwrap();
+    assert!(side.heard().is_none());
 }

@@ -4,9 +4,12 @@ pub(crate) mod actors;
 pub(crate) mod stage;
 
 mod arming;
+mod blocks;
 mod calls;
+mod carried;
 mod channels;
 mod choosing;
+mod filling;
 mod limits;
 mod meeting;
 mod members;

@@ -15,13 +15,13 @@ use crate::parts::directs::Route;
 use crate::task::Task;
 
 /// The other end of a ring, played by the test.
-struct Peer {
-    side: Side,
-    out: Outbound,
+pub(super) struct Peer {
+    pub(super) side: Side,
+    pub(super) out: Outbound,
     input: Inbound,
     _card: PeerCard,
     /// The number of its next message.
-    next: u32,
+    pub(super) next: u32,
 }
 
 fn head(seq: u32, context: u32, len: usize) -> Head {
@@ -35,7 +35,7 @@ fn with_played_peer() -> (Task, Side, Peer) {
 }
 
 /// A task, the daemon's side of it, and played neighbours with open rings.
-fn with_played_peers<const N: usize>() -> (Task, Side, [Peer; N]) {
+pub(super) fn with_played_peers<const N: usize>() -> (Task, Side, [Peer; N]) {
     let mut stage = Stage::new();
     let (mut task, mut task_side) = enrol(&mut stage, 1);
     let peers = std::array::from_fn(|_| {
@@ -185,4 +185,85 @@ fn what_a_failed_ring_holds_goes_by_the_daemon_and_blocks_stay_with_their_reader
     task.rings.reclaim();
     assert_eq!(task.home.as_ref().unwrap().arena().used(), 0);
     task.send_with(task.id(), Envelope::tag(9), b"goes on").unwrap();
+}
+
+#[test]
+fn what_a_ring_brings_early_waits_for_what_comes_by_the_daemon() {
+    let (mut task, mut side, mut peer) = with_played_peer();
+    let (to, from) = (task.id(), peer.side.id);
+    peer.out.push(&head(1, 0, 6), b"second").unwrap();
+    peer.out.push(&head(2, 0, 5), b"third").unwrap();
+    for _ in 0..3 {
+        assert!(!task.poll().unwrap(), "it is not its turn");
+        assert!(task.try_recv(&ANY).unwrap().is_none());
+    }
+    side.piece(&header(from, to, 1, 0, 5), b"first");
+    let got = [(); 3].map(|()| task.recv_timeout(&ANY, LONG).unwrap().expect("all are due"));
+    assert_eq!(got.map(crate::Message::into_bytes), [&b"first"[..], b"second", b"third"]);
+    assert_eq!(task.rings.taken, 3, "the mark and two messages");
+}
+
+#[test]
+fn an_empty_message_that_a_failed_ring_holds_is_no_mark() {
+    let (mut task, mut side, peer) = with_played_peer();
+    let to = peer.side.id;
+    task.send(to, 1, b"").unwrap();
+    task.send(to, 2, b"not taken").unwrap();
+    side.say(&ToTask::RingFailed { peer: to });
+    while task.route(to) == Route::Ring {
+        task.poll().unwrap();
+    }
+    task.send(to, 3, b"").unwrap();
+    let expected = [(0, 1, vec![]), (1, 2, b"not taken".to_vec()), (2, 3, vec![])];
+    assert_eq!(sent(&mut side, to), expected, "and the mark is nobody's message");
+}
+
+#[test]
+fn tiny_messages_are_received_from_where_they_are_and_others_stay() {
+    let (mut task, _side, mut peer) = with_played_peer();
+    let from = Wanted::any().from(peer.side.id);
+    let mut out = [0; 16];
+    // What a receive that names its source does first.
+    task.try_recv(&ANY).unwrap();
+    for (seq, tag, context, bytes) in [(0, 1, 0, &b"one"[..]), (1, 2, 5, b"two"), (2, 3, 0, b"")] {
+        let before = task.rings.taken;
+        let head = Head { tag, ..head(seq, context, bytes.len()) };
+        peer.out.push(&head, bytes).unwrap();
+        let others = [from.tag(tag + 1).context(context), from.tag(tag).context(context + 1)];
+        for other in others {
+            assert_eq!(task.recv_into_timeout(&other, &mut out, Duration::ZERO), Ok(None));
+        }
+        let got = task.recv_into(&from.tag(tag).context(context), &mut out).unwrap();
+        assert_eq!((got.src, got.tag, got.context), (peer.side.id, tag, context));
+        assert_eq!(&out[..got.len], bytes);
+        assert_eq!(task.rings.taken, before + 1);
+    }
+    // At once, as nothing stands before it.
+    let tags = [7, 8, 9];
+    for (seq, tag) in (3..).zip(tags) {
+        peer.out.push(&Head { tag, ..head(seq, 0, 1) }, &[tag as u8]).unwrap();
+        let before = task.rings.taken;
+        let got = task.recv_into(&from.tag(tag), &mut out).unwrap();
+        assert_eq!((got.len, out[0], task.rings.taken), (1, tag as u8, before + 1));
+    }
+}
+
+#[test]
+fn what_ended_with_its_task_is_forgotten_and_other_rings_are_not() {
+    let (mut task, mut side, [one, other]) = with_played_peers();
+    let (gone, stays) = (one.side.id, other.side.id);
+    for peer in [gone, stays] {
+        side.say(&ToTask::RingFailed { peer });
+    }
+    while task.route(gone) == Route::Ring || task.route(stays) == Route::Ring {
+        task.poll().unwrap();
+    }
+    // Their blocks may come back still, until they have ended.
+    let kept = |task: &Task| task.rings.retired_peers();
+    assert_eq!(kept(&task), [gone, stays]);
+    side.say(&ToTask::Gone { peer: gone });
+    while !task.endpoint.has_ended(gone) {
+        task.poll().unwrap();
+    }
+    assert_eq!(kept(&task), [stays]);
 }

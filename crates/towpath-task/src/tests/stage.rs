@@ -74,6 +74,11 @@ impl Stage {
     /// Takes in the next task that enrols, on host `slot`; without a segment where `shared` is
     /// false.
     pub(crate) fn accept(&mut self, slot: u16, shared: bool) -> Side {
+        self.accept_child(slot, shared, None)
+    }
+
+    /// The same of a task that another one has spawned.
+    pub(crate) fn accept_child(&mut self, slot: u16, shared: bool, parent: Option<TaskId>) -> Side {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         self.sides += 1;
@@ -84,9 +89,9 @@ impl Stage {
         let mut side = Side { id, stream, read: Vec::new(), segment, bell, lent: 0 };
         let Heard::Control(ToDaemon::Enrol(_)) = side.hear() else { panic!("no enrolment") };
         let segment_bytes = if shared { ARENA as u64 } else { 0 };
-        let (siblings, ask_first) = (Vec::new(), Vec::new());
-        let welcome =
-            Welcome { you: id, parent: None, siblings, context: 0, segment_bytes, ask_first };
+        let siblings = if parent.is_some() { vec![id] } else { Vec::new() };
+        let ask_first = Vec::new();
+        let welcome = Welcome { you: id, parent, siblings, context: 0, segment_bytes, ask_first };
         let (home, bell) = (copy(&side.segment.owner), copy(&side.bell));
         let fds = if shared { vec![home, bell] } else { Vec::new() };
         side.say_with(&ToTask::Welcome(welcome), &fds);

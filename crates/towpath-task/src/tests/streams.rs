@@ -69,25 +69,25 @@ fn a_stream_that_does_not_stand_leaves_nothing_behind() {
 const KEY: [u8; 32] = [1; 32];
 
 /// A task of another host, played by the test.
-struct Peer {
-    id: TaskId,
-    stream: Option<Stream>,
+pub(super) struct Peer {
+    pub(super) id: TaskId,
+    pub(super) stream: Option<Stream>,
     /// The number of its next message.
     next: u32,
 }
 
 impl Peer {
-    fn new(number: u32) -> Self {
+    pub(super) fn new(number: u32) -> Self {
         Self { id: HostId::new(2, 1).unwrap().task(number).unwrap(), stream: None, next: 0 }
     }
 
     /// It asks for a stream.
-    fn asks(&self, side: &mut Side) {
+    pub(super) fn asks(&self, side: &mut Side) {
         side.say(&ToTask::Stream(StreamOffer { peer: self.id, address: None, key: KEY }));
     }
 
     /// It connects to `task`, which listens.
-    fn dial(&mut self, task: &mut Task, port: u16) {
+    pub(super) fn dial(&mut self, task: &mut Task, port: u16) {
         let offer = Offer { me: self.id, peer: task.id(), key: KEY, sealed: true };
         let mut rendezvous = Rendezvous::new().unwrap();
         rendezvous
@@ -122,7 +122,11 @@ fn all_send(peers: &mut [Peer], task: &mut Task) {
 }
 
 /// What the task says to the questions of these peers: who is listened for, and who is not.
-fn answers(task: &mut Task, side: &mut Side, count: usize) -> (Vec<(TaskId, u16)>, Vec<TaskId>) {
+pub(super) fn answers(
+    task: &mut Task,
+    side: &mut Side,
+    count: usize,
+) -> (Vec<(TaskId, u16)>, Vec<TaskId>) {
     let (mut ports, mut none) = (Vec::new(), Vec::new());
     while ports.len() + none.len() < count {
         task.poll().unwrap();

@@ -258,3 +258,44 @@ fn a_pipe_says_when_its_other_end_is_gone_and_when_it_brings_something_else() {
         assert!(matches!(taken, Err(PipeError::Ended(task)) if task == from), "{taken:?}");
     });
 }
+
+#[test]
+fn one_member_does_all_of_a_pool_itself_in_order() {
+    let (mut task, _side) = enrol(&mut Stage::new(), 1);
+    let own = task.id();
+    let mut team = task.team_of(&[own]).unwrap();
+    let mut pool = Pool::new(&team, 5);
+    let done: Vec<u64> = std::iter::from_fn(|| pool.next(&mut task, &mut team).unwrap()).collect();
+    assert_eq!((done, pool.stolen()), (vec![0, 1, 2, 3, 4], 0));
+}
+
+#[test]
+fn a_pipe_to_a_task_that_has_ended_is_closed_in_vain() {
+    let (mut a, mut a_side, b, _b_side) = with_ring();
+    let to = b.id();
+    let input = PipeIn::<u32>::new(to, 4, 2);
+    a_side.say(&ToTask::Gone { peer: to });
+    while !a.endpoint.has_ended(to) {
+        a.poll().unwrap();
+    }
+    let mut late = PipeIn::<u32>::new(to, 5, 2);
+    assert!(matches!(late.put(&mut a, &[1]), Err(PipeError::Ended(task)) if task == to));
+    assert!(matches!(input.close(&mut a), Err(PipeError::Ended(task)) if task == to));
+}
+
+#[test]
+fn a_tile_is_filled_by_as_many_values_as_it_has_or_not_at_all() {
+    let (mut task, _side) = enrol(&mut Stage::new(), 1);
+    let own = task.id();
+    let mut block = [0_u16; 6];
+    task.send_slice(own, 1, &[1_u16, 2, 3]).unwrap();
+    let tile = crate::plain::TileMut::new(&mut block, 2, 2, 3);
+    let wrong = task.recv_tile(&ANY, tile);
+    let count = matches!(
+        &wrong,
+        Err(crate::error::RecvError::Content(ContentError::Count { got: 3, expected: 4, .. }))
+    );
+    assert!(count, "{wrong:?}");
+    assert_eq!(block, [0; 6]);
+    assert_eq!(*task.recv_slice::<u16>(&ANY).unwrap(), [1, 2, 3], "it stays");
+}

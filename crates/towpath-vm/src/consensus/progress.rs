@@ -182,3 +182,135 @@ impl Progress {
         self.poked |= self.matched < last;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::super::entry::Members;
+    use super::*;
+
+    fn streaming(next: u64) -> Progress {
+        let mut progress = Progress::new(next, true);
+        assert!(progress.appended(next - 1));
+        progress
+    }
+
+    fn under_way(progress: &mut Progress) -> &mut UnderWay {
+        match &mut progress.sending {
+            Sending::Streaming(under_way) => under_way,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn so_many_bytes_and_messages_may_be_under_way_and_answers_free_them_in_order() {
+        let mut progress = streaming(10);
+        for (last, bytes) in [(10, 40), (12, 60), (13, 5)] {
+            under_way(&mut progress).push(last, bytes);
+        }
+        let has_room = |progress: &mut Progress, most| under_way(progress).has_room(most);
+        assert!(has_room(&mut progress, 106) && !has_room(&mut progress, 105));
+        assert!(progress.appended(11), "the first message, and half of the second");
+        assert!(has_room(&mut progress, 66) && !has_room(&mut progress, 65));
+        assert!(!progress.appended(11), "it is no news twice");
+        // A beat that is answered gives the oldest up.
+        progress.beat(13);
+        assert!(has_room(&mut progress, 6) && !has_room(&mut progress, 5));
+        progress.beat(13);
+        assert!(has_room(&mut progress, 1));
+        progress.beat(13);
+        for last in 0..APPENDS_UNDER_WAY as u64 {
+            assert!(has_room(&mut progress, 1 << 20));
+            under_way(&mut progress).push(20 + last, 0);
+        }
+        assert!(!has_room(&mut progress, 1 << 20), "so many messages");
+    }
+
+    fn transfer(len: usize) -> Transfer {
+        let members = Members::default();
+        let snapshot = Snapshot { index: 5, term: 1, members, state: vec![7; len] };
+        Transfer::new(Arc::new(snapshot), 0)
+    }
+
+    #[test]
+    fn a_snapshot_goes_on_as_pieces_are_answered_and_again_from_there_when_nothing_comes() {
+        let mut transfer = transfer(1000);
+        let offsets = |transfer: &mut Transfer| {
+            let mut offsets = vec![];
+            while let Some(offset) = transfer.next(100) {
+                offsets.push(offset);
+                transfer.sent(100);
+            }
+            offsets
+        };
+        let first: alloc::vec::Vec<u64> = (0..PIECES_UNDER_WAY).map(|n| n * 100).collect();
+        assert_eq!(offsets(&mut transfer), first);
+        transfer.acked(200);
+        assert_eq!(offsets(&mut transfer), [800, 900], "as many again, to the end");
+        transfer.acked(2000);
+        transfer.acked(100);
+        assert_eq!(offsets(&mut transfer), [], "neither is possible");
+        transfer.beat();
+        assert_eq!(offsets(&mut transfer), [], "something came since the last beat");
+        transfer.beat();
+        let again: alloc::vec::Vec<u64> = (2..10).map(|n| n * 100).collect();
+        assert_eq!(offsets(&mut transfer), again);
+        // Its receiver has lost everything.
+        transfer.acked(0);
+        assert_eq!(offsets(&mut transfer)[0], 0);
+        transfer.acked(1000);
+        assert_eq!(offsets(&mut transfer), []);
+    }
+
+    #[test]
+    fn an_empty_state_is_one_piece() {
+        let mut transfer = transfer(0);
+        assert_eq!(transfer.next(100), Some(0));
+        transfer.sent(0);
+        assert_eq!(transfer.next(100), None);
+        transfer.beat();
+        assert_eq!(transfer.next(100), Some(0), "once more: it was not answered");
+    }
+
+    #[test]
+    fn refusals_lead_back_to_where_the_logs_part() {
+        let mut progress = Progress::new(20, true);
+        assert!(!progress.refused(18, 3), "an answer to something older");
+        assert!(progress.refused(19, 7));
+        assert_eq!(progress.next, 8, "behind what it has at most");
+        assert!(progress.refused(7, 9));
+        assert_eq!(progress.next, 7, "not behind what was refused");
+        assert!(progress.appended(6));
+        assert!(!progress.refused(6, 0), "it has that");
+        progress.next = 12;
+        assert!(progress.refused(11, 0));
+        assert_eq!(progress.next, 7);
+        assert!(matches!(progress.sending, Sending::Probing { waits: false }) && progress.poked);
+        // Never before what it is known to have.
+        assert!(progress.refused(6, 2));
+        assert_eq!(progress.next, 7);
+    }
+
+    #[test]
+    fn a_beat_pokes_who_lacks_something_and_nobody_else() {
+        let mut progress = streaming(10);
+        progress.poked = false;
+        progress.beat(9);
+        assert!(!progress.poked);
+        progress.beat(10);
+        assert!(progress.poked);
+        progress.probe(5);
+        progress.sending = Sending::Probing { waits: true };
+        progress.beat(10);
+        assert!(matches!(progress.sending, Sending::Probing { waits: false }));
+        // A snapshot that has come is followed by what comes behind it.
+        progress.sending = Sending::Snapshot(Transfer::new(transfer(10).snapshot, 0));
+        progress.matched = 3;
+        progress.appended(4);
+        assert!(matches!(progress.sending, Sending::Snapshot(_)));
+        progress.appended(5);
+        assert!(matches!(progress.sending, Sending::Probing { .. }));
+        assert_eq!(progress.next, 6);
+    }
+}

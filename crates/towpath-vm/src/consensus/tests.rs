@@ -3,8 +3,10 @@
 
 mod conformance;
 mod elections;
+mod leads;
 mod members;
 mod snapshots;
+mod terms;
 mod twins;
 
 use alloc::vec::Vec;

@@ -121,6 +121,36 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_costs_what_it_holds() {
+        let bytes = |answer: Answer| {
+            let mut all = Answers::default();
+            all.ask(task(1), 1, of(1, 1));
+            all.give(task(1), 1, &answer);
+            let bytes = all.bytes;
+            all.forget(task(1));
+            assert_eq!(all.bytes, 0);
+            bytes - OVERHEAD
+        };
+        assert_eq!(bytes(Ok(RegistryAnswer::Done)), 0);
+        assert_eq!(bytes(Err(Fault::NoTask)), 0);
+        let rules = crate::talk::MailRules::default();
+        let mail =
+            |content| RegistryAnswer::Mail { index: 0, owner: None, rules, format: 0, content };
+        let content = Body::Here(vec![0; 1000]);
+        assert_eq!(bytes(Ok(mail(content))), 1000);
+        let members = vec![None; 5];
+        assert_eq!(bytes(Ok(RegistryAnswer::Members { members, version: 1, context: 1 })), 5 * 16);
+        let groups = vec![("one".into(), 1), ("three".into(), 2)];
+        assert_eq!(bytes(Ok(RegistryAnswer::Groups(groups))), 3 + 5 + 2 * 32);
+        let boxed = |name: &str, entries| crate::talk::Mailbox {
+            name: name.into(),
+            entries: vec![(0, None, rules); entries],
+        };
+        let boxes = vec![boxed("one", 0), boxed("three", 4)];
+        assert_eq!(bytes(Ok(RegistryAnswer::Mailboxes(boxes))), 3 + 5 + 2 * 32 + 4 * 32);
+    }
+
+    #[test]
     fn a_question_that_was_answered_is_answered_alike_until_the_task_has_heard() {
         let mut all = Answers::default();
         let done = Ok(RegistryAnswer::Instance(7));

@@ -521,3 +521,49 @@ fn every_change_of_a_group_is_a_version_of_it() {
     assert_eq!(r.join(4), Ok(1), "the lowest that is free");
     assert_eq!(seen(&mut r), (vec![1, 4], 6));
 }
+
+#[test]
+fn mailboxes_are_listed_by_pattern_with_what_is_in_them_within_a_limit() {
+    let mut asked = Asked::new();
+    let rules = MailRules { many: true, persistent: true, overwritable: false };
+    let put = |asked: &mut Asked, name: &str, rules| {
+        let (name, content) = (name.to_string(), Body::Here(vec![1]));
+        let put = RegistryOp::Put { name, index: None, rules, format: 0, content };
+        assert!(matches!(asked.one(5, put), Ok(RegistryAnswer::Index(_))));
+    };
+    put(&mut asked, "sums", rules);
+    put(&mut asked, "sums", rules);
+    put(&mut asked, "other", MailRules::default());
+    let list = |asked: &mut Asked, pattern: &str| {
+        asked.one(6, RegistryOp::Mailboxes { pattern: pattern.into() }).map(|answer| match answer {
+            RegistryAnswer::Mailboxes(boxes) => boxes,
+            other => panic!("{other:?}"),
+        })
+    };
+    let names = |boxes: &[crate::talk::Mailbox]| -> Vec<String> {
+        boxes.iter().map(|b| b.name.clone()).collect()
+    };
+    let sums = list(&mut asked, "sums").unwrap();
+    assert_eq!(names(&sums), ["sums"]);
+    let owner = Some(task(5));
+    assert_eq!(sums[0].entries, [(0, owner, rules), (1, owner, rules)]);
+    assert_eq!(names(&list(&mut asked, "*").unwrap()), ["other", "sums"]);
+    assert_eq!(names(&list(&mut asked, "none").unwrap()), [""; 0]);
+    // A box whose entries are gone is none.
+    let gone = RegistryOp::Delete { name: "other".into(), index: 0 };
+    asked.one(5, gone).unwrap();
+    assert_eq!(names(&list(&mut asked, "*").unwrap()), ["sums"]);
+    // Half a MiB of them, each of 4 bytes, its name and 20 for each entry, and no more.
+    let longest = 200;
+    let (each, limit) = (longest + 4 + 20, 512 << 10);
+    let others = "sums".len() + 4 + 2 * 20;
+    let fit = (limit - others) / each;
+    for n in 0..fit {
+        put(&mut asked, &std::format!("{n:0>longest$}"), rules);
+    }
+    assert_eq!(list(&mut asked, "*").unwrap().len(), fit + 1);
+    put(&mut asked, &std::format!("{fit:0>longest$}"), rules);
+    let told = list(&mut asked, "*");
+    let expected = Fault::Limit { what: "bytes of mailboxes listed".into(), limit: limit as u64 };
+    assert_eq!(told.unwrap_err(), expected);
+}
