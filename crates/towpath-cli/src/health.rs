@@ -21,9 +21,9 @@ Examples:
   towpath status
   towpath status --json
 
-Says who leads and who may, how far each of those that keep the log has it, which hosts are silent,
-lost or drained, and which losses the virtual machine would bear now. How far the others are only the
-host that leads can tell: ask on its machine.
+Says who leads and who may, how far each of those that keep the log has it, which hosts are
+silent, lost or drained, and which losses the virtual machine would bear now. How far the others
+are only the host that leads can tell: ask on its machine.
 
 Exit status: 0 nothing stands out, 1 something does, 255 could not ask.")]
 pub(crate) struct StatusArgs {
@@ -132,12 +132,11 @@ impl Health {
         putln!("virtual machine {}: {leader}{log}", self.info.vm)?;
         let counts =
             self.counts().into_iter().filter(|(name, ids)| *name == "up" || !ids.is_empty());
-        let told = counts.map(|(name, ids)| match name {
-            "up" => format!("{} up", ids.len()),
-            _ => {
-                let ids: Vec<String> = ids.iter().take(12).map(ToString::to_string).collect();
-                format!("{} {name} ({})", ids.len(), ids.join(", "))
-            }
+        let told = counts.map(|(name, ids)| {
+            let which: Vec<String> = ids.iter().take(12).map(ToString::to_string).collect();
+            let which =
+                if name == "up" { String::new() } else { format!(" ({})", which.join(", ")) };
+            format!("{} {name}{which}", ids.len())
         });
         putln!("hosts: {}", told.collect::<Vec<_>>().join(", "))?;
         putln!("keep the log:")?;
@@ -196,7 +195,7 @@ impl Health {
         for (addr, hosts) in self.shared_machines(&votes) {
             if hosts.len() > votes.len() - most {
                 notes.push(format!(
-                    "{} are on one machine ({addr}): with that one most of those that vote are gone",
+                    "{} are on one machine ({addr}): without it too few are left that vote",
                     hosts.join(", ")
                 ));
             }

@@ -20,10 +20,10 @@ Examples:
   towpath hosts
   towpath hosts --json | python3 -m json.tool
 
-STATE is `up`, `lost`, `silent` or `not heard from`. A silent host has answered nothing for 1.5 s and
-more; nothing of it has ended, and nothing new is given to it: either it is heard again, or it is lost
-(`towpath up --lost-after-ms`). One that is not heard from the leader, started again, knows of before:
-either it comes back or is given up as lost after a minute.")]
+STATE is `up`, `lost`, `silent` or `not heard from`. A silent host has answered nothing for 1.5 s
+and more; nothing of it has ended, and nothing new is given to it: either it is heard again, or it
+is lost (`towpath up --lost-after-ms`). One that is not heard from the leader, started again, knows
+of before: either it comes back or is given up as lost after a minute.")]
 pub(crate) struct HostsArgs {
     /// Print a JSON object
     #[arg(long)]
@@ -60,25 +60,7 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{line}");
     }
     if args.json {
-        let list: Vec<_> = hosts
-            .iter()
-            .map(|h| {
-                json!({
-                    "id": h.id.to_string(), "slot": h.id.slot(),
-                    "incarnation": h.id.incarnation(), "name": h.name,
-                    "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
-                    "state": state(h.state), "heard": !unheard.contains(&h.id),
-                    "silent": info.silent.contains(&h.id),
-                    "drains": h.drains(),
-                    "leader": Some(h.id) == info.leader,
-                    "votes": info.voters.contains(&h.id),
-                    "pid": local.get(&h.id).map(|i| i.pid),
-                    "counters": local.get(&h.id).map(|i| -> BTreeMap<_, _> {
-                        i.counters.iter().cloned().collect()
-                    }),
-                })
-            })
-            .collect();
+        let list = hosts_json(&info, &hosts, &unheard, &local);
         putln!(
             "{}",
             json!({
@@ -126,6 +108,33 @@ pub(crate) fn hosts(vm: &VmDir, args: &HostsArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn hosts_json(
+    info: &Info,
+    hosts: &[Host],
+    unheard: &BTreeSet<HostId>,
+    local: &BTreeMap<HostId, Info>,
+) -> Vec<serde_json::Value> {
+    hosts
+        .iter()
+        .map(|h| {
+            json!({
+                "id": h.id.to_string(), "slot": h.id.slot(),
+                "incarnation": h.id.incarnation(), "name": h.name,
+                "addr": h.addr.to_string(), "arch": h.arch, "cpus": h.cpus, "slots": h.slots,
+                "state": state(h.state), "heard": !unheard.contains(&h.id),
+                "silent": info.silent.contains(&h.id),
+                "drains": h.drains(),
+                "leader": Some(h.id) == info.leader,
+                "votes": info.voters.contains(&h.id),
+                "pid": local.get(&h.id).map(|i| i.pid),
+                "counters": local.get(&h.id).map(|i| -> BTreeMap<_, _> {
+                    i.counters.iter().cloned().collect()
+                }),
+            })
+        })
+        .collect()
 }
 
 const fn state(state: HostState) -> &'static str {

@@ -194,20 +194,6 @@ impl Node {
         self.standing.frozen
     }
 
-    /// Whether a host is the leader, and cannot be reached.
-    pub(crate) fn is_out_of_reach(&self, host: HostId) -> bool {
-        self.standing.frozen && self.leader() == Some(host) && self.me != Some(host)
-    }
-
-    /// Whether something new may be given to a host: not to one that leaves everything unanswered,
-    /// nor to one that is to be taken out. What was given to it before goes on, or waits.
-    pub(crate) fn takes_new(&self, host: HostId) -> bool {
-        let entry = self.log.as_ref().and_then(|log| log.table().get(host));
-        !entry.is_some_and(Host::drains)
-            && !self.is_out_of_reach(host)
-            && !self.watch.silent.contains(&host)
-    }
-
     /// Every host.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.log.iter().flat_map(|l| l.table().iter())

@@ -285,7 +285,8 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
             Err(_) => break,
         }
     }
-    let telling = tell_of_its_end(dir, &sheet);
+    // Said while its tasks are ended.
+    let telling = words::tell(&sheet, &dir.join(HOST_KEY));
     if let Some(group) = group {
         // The next daemon may have written down its own already.
         if written_group(dir).is_some_and(|path| path == group.path()) {
@@ -294,20 +295,8 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
         group.end();
     }
     end_children();
-    if let Some(telling) = telling {
-        let _ = telling.join();
-    }
+    let _ = telling.map(std::thread::JoinHandle::join);
     Ok(code)
-}
-
-/// The engine is over: whatever it had to say and could not is said while its tasks are ended.
-fn tell_of_its_end(dir: &Path, sheet: &Sheet) -> Option<std::thread::JoinHandle<()>> {
-    let words = sheet.read()?;
-    let secret = key_file(&dir.join(HOST_KEY)).ok()?;
-    Some(std::thread::spawn(move || match words::say(&words, &secret) {
-        Ok(told) => tracing::info!("{told} of {} hosts know that it has ended", words.to.len()),
-        Err(e) => tracing::warn!("nobody could be told that the engine has ended: {e}"),
-    }))
 }
 
 /// Ends what an earlier daemon left, and makes the group of the one that starts. Where one runs,
@@ -424,10 +413,9 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let mut lock = lock(&options.dir)?;
     log::log!("{}{BUILD}, process {}", log::FIRST, std::process::id());
     let socket = socket_path(&options.dir, SOCK)?;
-    let secret = key_file(&options.dir.join(HOST_KEY))?;
     let clock = Clock::start();
+    let crypto = RealCrypto::new(key_file(&options.dir.join(HOST_KEY))?);
     let saved = saved(options)?;
-    let crypto = RealCrypto::new(secret);
     let (udp, links) = open_links_again(&options.listen, saved.as_ref(), &crypto.public_key())?;
     let config = NodeConfig {
         name: options.name.clone(),

@@ -18,6 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,6 +31,7 @@ use towpath_proto::{
 use towpath_wire::{Admission, ByteSize, LinkId};
 use zeroize::Zeroizing;
 
+use crate::config::key_file;
 use crate::table::checksum;
 
 /// Bytes of one half.
@@ -179,8 +181,19 @@ fn parse(bytes: &[u8]) -> Option<LastWords> {
     Some(LastWords { hello: hello.to_vec(), to })
 }
 
+/// The engine is over: what it had to say and could not is said, on a thread of its own, with the
+/// key in this file.
+pub(crate) fn tell(sheet: &Sheet, key: &Path) -> Option<JoinHandle<()>> {
+    let words = sheet.read()?;
+    let secret = key_file(key).ok()?;
+    Some(std::thread::spawn(move || match say(&words, &secret) {
+        Ok(told) => tracing::info!("{told} of {} hosts know that it has ended", words.to.len()),
+        Err(e) => tracing::warn!("nobody could be told that the engine has ended: {e}"),
+    }))
+}
+
 /// Says them with the host's key, for two seconds at most; how many have answered.
-pub(crate) fn say(words: &LastWords, secret: &Zeroizing<[u8; 32]>) -> io::Result<usize> {
+fn say(words: &LastWords, secret: &Zeroizing<[u8; 32]>) -> io::Result<usize> {
     let kind = |v6: bool| move |to: &&(SocketAddr, HostKey)| to.0.is_ipv6() == v6;
     let mut answered = 0;
     for v6 in [false, true] {
@@ -262,7 +275,7 @@ impl Teller {
         let time = next.since(clock.now());
         let flags = if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let time =
-            Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+            Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
         let fd = driver.as_fd();
         // An interrupted wait is a short one.
         let _ = poll(&mut [PollFd::new(&fd, flags)], Some(&time));

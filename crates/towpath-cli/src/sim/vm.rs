@@ -99,8 +99,8 @@ impl VmArgs {
             ms => format!(" --lost-after-ms {ms}"),
         };
         format!(
-            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters}{after} \
-             --seed {seed}"
+            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters}\
+             {after} --seed {seed}"
         )
     }
 }

@@ -31,10 +31,10 @@ Examples:
   towpath host drain h3 --no-wait        only says that nothing new is to run there
   towpath host drain h3 --undo           as before
 
-Neither `run`, `farm` nor tasks that spawn choose a drained host; what runs there goes on, and so does
-what its daemon serves elsewhere: both are waited for. Then `towpath host delete h3` takes it out, or
-its daemon is ended there (`towpath down --local`), its machine seen to, and `towpath join` brings it
-back as a host that is given work again. Interrupted, the host stays drained.
+Neither `run`, `farm` nor tasks that spawn choose a drained host; what runs there goes on, and so
+does what its daemon serves elsewhere: both are waited for. Then `towpath host delete h3` takes it
+out, or its daemon is ended there (`towpath down --local`), its machine seen to, and `towpath join`
+brings it back as a host that is given work again. Interrupted, the host stays drained.
 
 Run it on the machine of the host that leads. Exit status: 0 nothing runs on any of them; 1
 something still does after --timeout; 255 none could be drained.")]

@@ -1,6 +1,6 @@
 //! How a deleted host hears of it: by the entry of the log that deletes it, and by nothing else.
-//! One that was out of contact at that time is told when it comes back. And how others hear of a host
-//! whose engine has ended without a word: from whoever started it, which has the host's key.
+//! One that was out of contact at that time is told when it comes back. And how others hear of a
+//! host whose engine has ended without a word: from whoever started it, which has the host's key.
 
 use alloc::vec::Vec;
 use core::time::Duration;

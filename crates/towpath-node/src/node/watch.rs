@@ -1,7 +1,7 @@
 //! Hosts that others watch.
 
 use towpath_proto::{Association, AssociationId, Memory};
-use towpath_vm::{Message, Tasks, message};
+use towpath_vm::{Host, Message, Tasks, message};
 use towpath_wire::{HostId, Instant};
 
 use super::Node;
@@ -33,6 +33,20 @@ impl Node {
             self.watch.asking_until = None;
             self.peers.all_dirty();
         }
+    }
+
+    /// Whether a host is the leader, and cannot be reached.
+    pub(crate) fn is_out_of_reach(&self, host: HostId) -> bool {
+        self.standing.frozen && self.leader() == Some(host) && self.me != Some(host)
+    }
+
+    /// Whether something new may be given to a host: not to one that leaves everything unanswered,
+    /// nor to one that is to be taken out. What was given to it before goes on, or waits.
+    pub(crate) fn takes_new(&self, host: HostId) -> bool {
+        let entry = self.log.as_ref().and_then(|log| log.table().get(host));
+        !entry.is_some_and(Host::drains)
+            && !self.is_out_of_reach(host)
+            && !self.watch.silent.contains(&host)
     }
 
     /// Hosts that are up, as far as this one knows, and from which it hears nothing although it

@@ -1,8 +1,8 @@
 //! Whether the peer lives: when to ask it, and when to give it up.
 //!
 //! A packet that asks for an acknowledgement is an *ask*. A peer that leaves asks unanswered for
-//! `silent_after` is *silent*: that is told, and ends nothing; so is its first word afterwards. Three
-//! rules end an association:
+//! `silent_after` is *silent*: that is told, and ends nothing; so is its first word afterwards.
+//! Three rules end an association:
 //!
 //! - *lost*: asks have been under way for `lost_after`, enough of them, and nothing was heard
 //!   since the first of them left;

@@ -418,32 +418,14 @@ impl Engine {
             }
             NodeEvent::TokenDecided { nonce, outcome } => self.token_decided(nonce, outcome),
             NodeEvent::JoinFailed(failure) => return Err(self.join_failed(failure)),
-            NodeEvent::HostAdded(host) => {
-                log!("host {} ({}) at {} added", host.id, host.name, host.addr);
-                self.tell_watchers(&HostEvent::Added(host));
-            }
             NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
             NodeEvent::Unread { host, why } => log!("{}: {why}", said_by(host)),
-            NodeEvent::HostSilent(id) => {
-                log!("host {id} is silent");
-                self.tell_watchers(&HostEvent::Silent(id));
-            }
-            NodeEvent::HostHeard(id) => {
-                log!("host {id} is heard again");
-                self.tell_watchers(&HostEvent::Heard(id));
-            }
-            NodeEvent::HostDrains(id, on) => {
-                log!("host {id} is given {}", if on { "nothing new" } else { "work again" });
-                self.tell_watchers(&HostEvent::Drains(id, on));
-            }
-            NodeEvent::HostLost(id) => {
-                log!("host {id} lost");
-                self.tell_watchers(&HostEvent::Lost(id));
-            }
-            NodeEvent::HostLeft(id) => {
-                log!("host {id} left");
-                self.tell_watchers(&HostEvent::Left(id));
-            }
+            NodeEvent::HostAdded(_)
+            | NodeEvent::HostDrains(..)
+            | NodeEvent::HostSilent(_)
+            | NodeEvent::HostHeard(_)
+            | NodeEvent::HostLost(_)
+            | NodeEvent::HostLeft(_) => self.host_news(event),
             NodeEvent::LeaderLost(id) => {
                 log!("leader {id} out of contact: trying to reach it");
                 self.tell_watchers(&HostEvent::LeaderLost(id));
@@ -477,6 +459,37 @@ impl Engine {
             NodeEvent::Channel { association: id, event, .. } => self.on_daemons_channel(id, event),
         }
         Ok(())
+    }
+
+    /// Says what has become of a host, and tells those who watch.
+    fn host_news(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::HostAdded(host) => {
+                log!("host {} ({}) at {} added", host.id, host.name, host.addr);
+                self.tell_watchers(&HostEvent::Added(host));
+            }
+            NodeEvent::HostSilent(id) => {
+                log!("host {id} is silent");
+                self.tell_watchers(&HostEvent::Silent(id));
+            }
+            NodeEvent::HostHeard(id) => {
+                log!("host {id} is heard again");
+                self.tell_watchers(&HostEvent::Heard(id));
+            }
+            NodeEvent::HostDrains(id, on) => {
+                log!("host {id} is given {}", if on { "nothing new" } else { "work again" });
+                self.tell_watchers(&HostEvent::Drains(id, on));
+            }
+            NodeEvent::HostLost(id) => {
+                log!("host {id} lost");
+                self.tell_watchers(&HostEvent::Lost(id));
+            }
+            NodeEvent::HostLeft(id) => {
+                log!("host {id} left");
+                self.tell_watchers(&HostEvent::Left(id));
+            }
+            _ => {}
+        }
     }
 
     fn reserve(&mut self, asked: &Reservation) {

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use towpath_io::shared::read_ledger;
-use towpath_node::{SpawnError, VoterSeen};
+use towpath_node::{DeleteError, SpawnError, VoterSeen};
 use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, TaskSpec};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -243,18 +243,13 @@ impl Engine {
             Request::Revoke { id } => self.revoke(key, &id),
             Request::Delete { host } => {
                 let deleted = self.node.delete_host(now, host, &mut self.memory);
-                let reply = deleted.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
-                self.reply(key, &reply);
+                self.asked_for(key, deleted);
             }
             Request::Drain { host, on } => {
                 let asked = self.node.drain_host(now, host, on, &mut self.memory);
-                let reply = asked.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
-                self.reply(key, &reply);
+                self.asked_for(key, asked);
             }
-            Request::Voters => {
-                let reply = self.voters();
-                self.reply(key, &reply);
-            }
+            Request::Voters => self.voters(key),
             Request::Unheard => self.reply(key, &Reply::Unheard(self.node.unheard())),
             Request::Explain { from, to } => {
                 let told = self.explain(from, to);
@@ -269,16 +264,7 @@ impl Engine {
                 self.reply(key, &Reply::Networks { networks, more });
             }
             Request::Observe { host, every_ms } => self.observe(key, host, every_ms),
-            Request::Watch => {
-                if let Some(c) = self.clients.all.get_mut(&key) {
-                    c.watches = true;
-                }
-                self.node.watch_hosts(now, true, &mut self.memory);
-                let silent: Vec<HostId> = self.node.silent().collect();
-                for host in silent {
-                    self.reply(key, &Reply::HostEvent(HostEvent::Silent(host)));
-                }
-            }
+            Request::Watch => self.watch(now, key),
             Request::Shutdown => {
                 log!("told to end");
                 self.ending = true;
@@ -288,7 +274,25 @@ impl Engine {
         }
     }
 
-    fn voters(&self) -> Reply {
+    /// Whether a change of the host table is asked for.
+    fn asked_for(&mut self, key: u64, asked: Result<(), DeleteError>) {
+        let reply = asked.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
+        self.reply(key, &reply);
+    }
+
+    /// A client hears of hosts from now on, of silent ones at once.
+    fn watch(&mut self, now: Instant, key: u64) {
+        if let Some(c) = self.clients.all.get_mut(&key) {
+            c.watches = true;
+        }
+        self.node.watch_hosts(now, true, &mut self.memory);
+        let silent: Vec<HostId> = self.node.silent().collect();
+        for host in silent {
+            self.reply(key, &Reply::HostEvent(HostEvent::Silent(host)));
+        }
+    }
+
+    fn voters(&mut self, key: u64) {
         let log = self.node.voters_seen(self.clock.now());
         let info = |(host, seen): (HostId, VoterSeen)| VoterInfo {
             host,
@@ -297,7 +301,7 @@ impl Engine {
             behind: seen.behind,
         };
         let voters = log.voters.into_iter().map(info).collect();
-        Reply::Voters { term: log.term, entries: log.entries, voters }
+        self.reply(key, &Reply::Voters { term: log.term, entries: log.entries, voters });
     }
 
     fn info(&self) -> Info {
