@@ -252,7 +252,7 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
 pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|e| system("becoming the tasks' guardian")(e.into()))?;
-    make_dir(dir)?;
+    let own = Dir::make(dir).map_err(ConfigError::from)?;
     let group = prepare(dir, name);
     let program = std::env::current_exe().map_err(system("finding this program"))?;
     let mut command = Command::new(program);
@@ -286,7 +286,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
         }
     }
     // Said while its tasks are ended.
-    let telling = words::tell(&sheet, &dir.join(HOST_KEY));
+    let telling = words::tell(&sheet, &own, HOST_KEY);
     if let Some(group) = group {
         // The next daemon may have written down its own already.
         if written_group(dir).is_some_and(|path| path == group.path()) {

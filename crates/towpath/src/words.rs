@@ -13,7 +13,7 @@
 //! All integers are little-endian; nothing of it leaves the machine.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use towpath_io::{Clock, LinkDriver, RealCrypto, Turn, UdpLink};
 use towpath_node::{LastWords, Node};
 use towpath_proto::{
@@ -31,7 +31,7 @@ use towpath_proto::{
 use towpath_wire::{Admission, ByteSize, LinkId};
 use zeroize::Zeroizing;
 
-use crate::config::key_file;
+use crate::private::Dir;
 use crate::table::checksum;
 
 /// Bytes of one half.
@@ -182,10 +182,11 @@ fn parse(bytes: &[u8]) -> Option<LastWords> {
 }
 
 /// The engine is over: what it had to say and could not is said, on a thread of its own, with the
-/// key in this file.
-pub(crate) fn tell(sheet: &Sheet, key: &Path) -> Option<JoinHandle<()>> {
+/// key in this file of a directory, wherever that is by now.
+pub(crate) fn tell(sheet: &Sheet, dir: &Dir, key: &str) -> Option<JoinHandle<()>> {
     let words = sheet.read()?;
-    let secret = key_file(key).ok()?;
+    let mut secret = Zeroizing::new([0; 32]);
+    dir.secret(key, OFlags::RDONLY).ok()?.read_exact(&mut *secret).ok()?;
     Some(std::thread::spawn(move || match say(&words, &secret) {
         Ok(told) => tracing::info!("{told} of {} hosts know that it has ended", words.to.len()),
         Err(e) => tracing::warn!("nobody could be told that the engine has ended: {e}"),

@@ -1,6 +1,6 @@
 //! Commands of the replicated log, and a state of which they make something.
 
-use towpath_vm::control::{Command, ControlState, Invite, Join};
+use towpath_vm::control::{Command, ControlState, Drain, Invite, Join};
 use towpath_vm::invitations::{Issued, Shown};
 use towpath_vm::{Fields, HostTable, Snapshot};
 use towpath_wire::HostId;
@@ -11,6 +11,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     state.apply(2, Command::Join(join()));
     vec![
         ("invite", Command::Invite(invite()).encode()),
+        ("drain", Command::Drain(Drain { host: leader(), on: true }).encode()),
         ("revoke", Command::Revoke([7; 16]).encode()),
         ("join_by_token", Command::Join(join()).encode()),
         ("state_with_token", state.encode()),
@@ -30,9 +31,13 @@ fn join() -> Join {
     Join { key, name, addr, arch, speed, cpus, slots, fields, token }
 }
 
+fn leader() -> HostId {
+    HostId::new(1, 1).expect("in range")
+}
+
 /// The hosts of a virtual machine of which nothing is known.
 fn nobody() -> Snapshot {
-    let leader = HostId::new(1, 1).expect("in range");
+    let leader = leader();
     let (voters, table) = (vec![leader], HostTable::default());
     Snapshot { term: 1, index: 1, leader, lost_after_ms: 1500, voters, table }
 }
