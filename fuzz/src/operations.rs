@@ -272,6 +272,8 @@ impl World {
             AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {
                 assert!(!self.honest, "nobody has a second path");
             }
+            // Time may jump here: whoever is heard again was silent.
+            AssociationEvent::Silent | AssociationEvent::Heard => {}
             AssociationEvent::Over(end) => {
                 assert!(!self.honest, "nobody closed or broke a rule: {end:?}");
                 self.hosts[side].id = None;
