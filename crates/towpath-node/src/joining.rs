@@ -155,10 +155,11 @@ impl Joining {
             return failure;
         };
         let Some(referral) = Referral::parse(text) else { return failure };
-        let to = (referral.addr, referral.key);
+        let mut to = (referral.addr, referral.key);
         let known = self.others.iter().position(|(_, key)| *key == referral.key);
-        if let Some(known) = known {
-            self.others.remove(known);
+        if let Some(known) = known.and_then(|known| self.others.remove(known)) {
+            // Where it is reached from here, this host knows better than the one that refers to it.
+            to = known;
         } else if self.referred < REFERRED_MAX {
             self.referred += 1;
         } else {

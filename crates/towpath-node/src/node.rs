@@ -339,7 +339,13 @@ impl Node {
         for id in self.peers.associations() {
             let deleted =
                 self.peers.host_of(id).is_some_and(|h| self.lead.farewells.contains_key(&h));
-            let why = if deleted { reason::SHUTDOWN } else { reason::LEFT };
+            // A founder that keeps its table comes back to whoever leads meanwhile.
+            let comes_back = self.config.keeps_table && self.is_shared();
+            let why = match (deleted, comes_back) {
+                (true, _) => reason::SHUTDOWN,
+                (_, true) => reason::ENDED,
+                _ => reason::LEFT,
+            };
             self.close(now, id, (why, text), memory);
         }
         if let Some(tasks) = &mut self.tasks {

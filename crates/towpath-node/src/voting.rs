@@ -362,7 +362,12 @@ impl Voter {
         let fit = |id: &&ReplicaId| {
             **id != me && host_of(**id).is_some_and(|host| is_up(host) && reach.is_heard(host))
         };
-        let other = self.replica.members().voters.iter().find(fit).copied();
+        // One that is to be taken out next only where there is no other.
+        let drains = |id: &&ReplicaId| {
+            let host = host_of(**id).and_then(|host| state.table().get(host));
+            host.is_some_and(Host::drains)
+        };
+        let other = self.replica.members().voters.iter().filter(fit).min_by_key(drains).copied();
         let hands = self.leads() && other.is_some_and(|to| self.replica.hand_over(to).is_ok());
         if hands {
             self.turn();

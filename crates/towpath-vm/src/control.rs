@@ -347,8 +347,11 @@ impl ControlState {
             self.invitations.count(&nonce);
         }
         let Join { key, name, addr, arch, speed, cpus, slots, fields, .. } = join;
-        // Whoever comes back begins anew.
-        let fields = fields.without(DRAINS);
+        // Who was lost, and is back, is drained as it was; who left, or was taken out, begins anew.
+        let mut fields = fields.without(DRAINS);
+        if old.as_ref().is_some_and(Host::drains) {
+            let _ = fields.set(DRAINS, &[]);
+        }
         // Names tell hosts apart for people: no two alike, and each for as long as it can be.
         let taken = self.table().iter().any(|h| h.name == name && h.key != key);
         let name = match old.filter(|old| is_with_slot(&old.name, &name)) {

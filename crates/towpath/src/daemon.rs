@@ -285,8 +285,8 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
             Err(_) => break,
         }
     }
-    // Said while its tasks are ended.
-    let telling = words::tell(&sheet, &own, HOST_KEY);
+    let (tasks, ended) = std::sync::mpsc::channel::<()>();
+    let telling = words::tell(&sheet, (&own, HOST_KEY), ended);
     if let Some(group) = group {
         // The next daemon may have written down its own already.
         if written_group(dir).is_some_and(|path| path == group.path()) {
@@ -295,6 +295,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
         group.end();
     }
     end_children();
+    drop(tasks);
     let _ = telling.map(std::thread::JoinHandle::join);
     Ok(code)
 }

@@ -91,7 +91,11 @@ pub(super) fn drain(vm: &VmDir, args: &DrainArgs) -> anyhow::Result<ExitCode> {
     }
     decided(&mut leader, &wanted, on)?;
     let waits = on && !args.no_wait;
-    let left = if waits { wait(&mut leader, &wanted, args)? } else { BTreeMap::new() };
+    let (left, unknown) =
+        if waits { wait(&mut leader, &wanted, args)? } else { Default::default() };
+    for line in &unknown {
+        eprintln!("not known whether anything runs there: {line}");
+    }
     if args.json {
         let told: Vec<_> = wanted
             .iter()
@@ -109,13 +113,14 @@ pub(super) fn drain(vm: &VmDir, args: &DrainArgs) -> anyhow::Result<ExitCode> {
             let what = match left.get(&h.id) {
                 _ if !on => "is given work again".into(),
                 Some(busy) => format!("is drained; still {}", busy.text()),
+                None if !unknown.is_empty() => "is drained".into(),
                 None if waits => "is drained, and nothing runs there".into(),
                 None => "is drained".to_string(),
             };
             eprintln!("{} ({}) {what}", h.id, visible(&h.name));
         }
     }
-    Ok(ExitCode::from(if left.is_empty() { 0 } else { SOME_FAILED }))
+    Ok(ExitCode::from(if left.is_empty() && unknown.is_empty() { 0 } else { SOME_FAILED }))
 }
 
 /// Waits until the log says so.
@@ -137,18 +142,18 @@ fn decided(client: &mut Client, wanted: &[Host], on: bool) -> anyhow::Result<()>
     }
 }
 
-/// Waits until nothing runs on them any more; what still does.
-fn wait(
-    client: &mut Client,
-    wanted: &[Host],
-    args: &DrainArgs,
-) -> anyhow::Result<BTreeMap<HostId, Busy>> {
+/// What still keeps hosts busy, and what is said of hosts that do not tell.
+type Left = (BTreeMap<HostId, Busy>, Vec<String>);
+
+/// Waits until nothing runs on them any more, which every host has to have told; what still does.
+fn wait(client: &mut Client, wanted: &[Host], args: &DrainArgs) -> anyhow::Result<Left> {
     let until = args.timeout.and_then(|time| Instant::now().checked_add(time));
     let mut told = BTreeMap::new();
     loop {
-        let busy = busy(client, wanted)?;
-        if busy.is_empty() || until.is_some_and(|until| Instant::now() >= until) {
-            return Ok(busy);
+        let (busy, unknown) = busy(client, wanted)?;
+        let over = busy.is_empty() && unknown.is_empty();
+        if over || until.is_some_and(|until| Instant::now() >= until) {
+            return Ok((busy, unknown));
         }
         if busy != told && (std::io::stderr().is_terminal() || told.is_empty()) {
             for (host, busy) in &busy {
@@ -160,11 +165,13 @@ fn wait(
     }
 }
 
-fn busy(client: &mut Client, wanted: &[Host]) -> anyhow::Result<BTreeMap<HostId, Busy>> {
+fn busy(client: &mut Client, wanted: &[Host]) -> anyhow::Result<Left> {
     let hosts = control::host_table(client)?;
     let up: Vec<Host> = hosts.into_iter().filter(|h| h.state == HostState::Up).collect();
-    // Who does not answer is asked again.
-    let (tasks, _) = control::tasks_of(client, &up)?;
+    if let Some(gone) = wanted.iter().find(|w| up.iter().all(|h| h.id != w.id)) {
+        bail!("host {} is lost, or has left, meanwhile\nhint: `towpath hosts`", gone.id);
+    }
+    let (tasks, unknown) = control::tasks_of(client, &up)?;
     let mut all: BTreeMap<HostId, Busy> = BTreeMap::new();
     for task in &tasks {
         let (here, serves) = (task.id.host(), task.requester);
@@ -175,5 +182,5 @@ fn busy(client: &mut Client, wanted: &[Host]) -> anyhow::Result<BTreeMap<HostId,
             all.entry(serves).or_default().served += 1;
         }
     }
-    Ok(all)
+    Ok((all, unknown))
 }

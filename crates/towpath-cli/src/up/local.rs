@@ -25,7 +25,7 @@ use towpath_wire::Rate;
 const START_WAIT: Duration = Duration::from_secs(15);
 /// The same where it joins: four of the five hosts that its token may name do not answer. Less than
 /// a start on another machine may take.
-const JOIN_WAIT: Duration = Duration::from_secs(25);
+const JOIN_WAIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether somebody does not want to wait for that.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long one that is told to end before it is part of it may take to.

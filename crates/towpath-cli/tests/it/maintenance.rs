@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use towpath::protocol::HostEvent;
+use towpath::protocol::{HostEvent, Request};
 
 use crate::support::{PROMPT, Vm, fifo, text, wait_for, watch};
 
@@ -63,12 +63,25 @@ fn a_leader_that_is_told_to_end_has_another_one_lead_first() {
     assert!(said.contains("h1.1") && said.contains("any 1 of"), "{said}");
     let mut client = watch(&vm, 4);
     let begin = Instant::now();
-    Vm::signal(vm.pid(1), "-TERM");
+    vm.client(1).sender.send(&Request::Shutdown).unwrap();
     assert!(wait_for(&mut client, |e| matches!(e, HostEvent::LeaderBack(_))));
     println!("another one leads {:?} after the leader was told to end", begin.elapsed());
-    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Left(id) if id.slot() == 1)));
+    assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Lost(id) if id.slot() == 1)));
     let info = vm.client(4).info().unwrap();
     assert!(!info.frozen && info.leader.is_some_and(|id| id.slot() != 1), "{info:?}");
+    // It is there again as one of the others, however politely it went.
+    for how in ["a request", "SIGTERM"] {
+        let out = vm.towpath(&["up"]);
+        assert!(out.status.success(), "after {how}: {}", text(&out.stderr));
+        let info = vm.client(1).info().unwrap();
+        assert!(info.leader.is_some_and(|id| id.slot() != 1), "it follows: {info:?}");
+        assert_eq!(json(&vm, &["status", "--json"])["hosts"]["up"].as_array().unwrap().len(), 4);
+        Vm::signal(vm.pid(1), "-TERM");
+        let begin = Instant::now();
+        while towpath::lock::is_locked(&vm.vm_dir().host(1)) {
+            assert!(begin.elapsed() < PROMPT, "it ends");
+        }
+    }
 }
 
 #[test]

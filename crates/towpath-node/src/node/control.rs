@@ -367,6 +367,10 @@ impl Node {
             tasks.end_all(now);
             tasks.rename(you);
         }
+        // What was heard of others before it was lost is no news any more.
+        for host in core::mem::take(&mut self.watch.silent) {
+            self.events.push_back(NodeEvent::HostHeard(host));
+        }
         let slots = self.config.slots;
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);
@@ -489,6 +493,10 @@ impl Node {
         match end {
             End::ByPeer { reason: reason::LEFT, .. } => {
                 self.contact_lost(now, host, reason::LEFT);
+            }
+            end @ End::ByPeer { reason: reason::ENDED, .. } => {
+                self.note_ended(host);
+                self.contact_over(now, host, reason::FENCED, Some(end));
             }
             // The leader ends before it knows that its entry has arrived.
             End::ByPeer { reason: reason::SHUTDOWN, .. }

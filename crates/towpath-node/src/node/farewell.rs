@@ -49,10 +49,7 @@ impl Node {
         if known.is_none_or(|h| h.id != host) || !self.is_up(host) || self.me == Some(host) {
             return;
         }
-        let mut ended = core::mem::take(&mut self.voting.ended);
-        ended.retain(|ended| self.is_up(*ended));
-        ended.insert(host);
-        self.voting.ended = ended;
+        self.note_ended(host);
         let end = End::ByPeer { reason: reason::ENDED, text: "its engine has ended".into() };
         if self.peers.up(host).is_some() {
             self.events.push_back(NodeEvent::ContactOver { host, end: end.clone() });
@@ -60,6 +57,14 @@ impl Node {
         if self.lead.recovery.is_none() {
             self.contact_over(now, host, reason::FENCED, Some(&end));
         }
+    }
+
+    /// A host has ended, and is not lost yet: whoever leads, or comes to, need not ask about it.
+    pub(crate) fn note_ended(&mut self, host: HostId) {
+        let mut ended = core::mem::take(&mut self.voting.ended);
+        ended.retain(|ended| self.is_up(*ended));
+        ended.extend(Some(host).filter(|host| self.is_up(*host)));
+        self.voting.ended = ended;
     }
 
     /// Tells a host, to which a connection stands, that it was deleted.

@@ -193,12 +193,10 @@ impl Node {
         let host = log.table().get(leader).cloned();
         if core::mem::take(&mut self.standing.frozen) {
             self.joining = None;
-            self.watch.silent.remove(&leader);
+            self.is_heard_again(leader);
             self.events.push_back(NodeEvent::LeaderBack(leader));
-            for host in self.watch.silent.clone() {
-                // One that led may be well, and nobody here has asked it since.
-                self.ensure_connection(now, host);
-            }
+            // One that led may be well, and nobody here has asked it since.
+            self.look_at_silent(now);
             if let Some(host) = host.filter(|h| h.id == from) {
                 // One in a new life was told of as such.
                 self.tell_host_watches(&Ok(host));

@@ -133,8 +133,9 @@ impl Node {
             }
             let others = self.others(now, host, Instant::ZERO);
             let alone = others.all > 0 && others.silent == others.all;
-            let due = suspect.latest <= now || suspect.until <= now && !alone;
-            if due && !suspect.asked && self.ask_who_reaches(now, host) {
+            let ended = self.voting.ended.contains(&host);
+            let due = ended || suspect.latest <= now || suspect.until <= now && !alone;
+            if due && !ended && !suspect.asked && self.ask_who_reaches(now, host) {
                 continue;
             }
             if due {

@@ -366,6 +366,7 @@ impl Node {
         let over: Vec<_> = over.filter(|task| self.local.members.get(*task).is_none()).collect();
         self.voting.untold = others.iter().copied().collect();
         self.events.push_back(NodeEvent::LeaderBack(me));
+        self.look_at_silent(now);
         for task in over {
             self.propose(now, Command::TaskOver(task));
         }

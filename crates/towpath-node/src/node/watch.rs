@@ -69,6 +69,23 @@ impl Node {
         }
     }
 
+    /// Whether the host table has this host.
+    pub fn is_listed(&self) -> bool {
+        self.me.is_some_and(|me| self.hosts().any(|h| h.id == me))
+    }
+
+    /// Of hosts that were taken for silent, or for out of reach, those that are there are told as
+    /// heard, and the others called.
+    pub(crate) fn look_at_silent(&mut self, now: Instant) {
+        for host in self.watch.silent.clone() {
+            match self.peers.up(host).and_then(|id| self.endpoint.association(id)) {
+                Some(up) if up.is_silent(now) => {}
+                Some(_) => self.is_heard_again(host),
+                None => self.ensure_connection(now, host),
+            }
+        }
+    }
+
     /// Something here waits for what only hosts that are up can give.
     fn waits(&self) -> bool {
         self.watch.owner

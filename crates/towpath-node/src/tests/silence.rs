@@ -147,6 +147,7 @@ fn a_host_that_is_silent_for_too_long_is_lost() {
     net.run(5000);
     let again = net.id(2);
     assert!(again != ids[2], "it is another host now");
+    assert_eq!(net.node(2).silent().count(), 0, "it hears everybody");
 }
 
 #[test]

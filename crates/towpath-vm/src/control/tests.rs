@@ -417,8 +417,12 @@ fn a_host_drains_until_it_is_told_otherwise_or_comes_back() {
     assert_eq!(said(&state), Some(vec![1]));
     state.apply(5, drain(true));
     state.apply(6, join(1, "two"));
-    assert!(!drains(&state), "it is another host");
-    assert_eq!(state.apply(7, drain(true)), [], "who it was is gone");
+    assert!(drains(&state), "it was lost, and is back");
+    assert_eq!(state.apply(7, drain(false)), [], "who it was is gone");
+    let again = state.table().by_key(&[1; 32]).unwrap().id;
+    state.apply(9, Command::Leave(Leave { host: again, deleted: false }));
+    state.apply(10, join(1, "two"));
+    assert!(!drains(&state), "it was taken out");
     let nobody = Command::Drain(Drain { host: HostId::new(9, 9).unwrap(), on: true });
-    assert_eq!(state.apply(8, nobody), []);
+    assert_eq!(state.apply(11, nobody), []);
 }

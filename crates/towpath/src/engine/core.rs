@@ -437,6 +437,7 @@ impl Engine {
             NodeEvent::Copied { host } => log!("{}", copied(host)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
+                self.pending.is_deleted = true;
                 self.ending = true;
             }
             NodeEvent::ToTask { task, say } => self.tell_task(task, say),
@@ -545,8 +546,10 @@ impl Engine {
     fn has_nobody_to_come_back_to(&self) -> bool {
         let sole = self.node.hosts().count() == 1;
         match self.node.saved() {
-            // Whoever leads now has deleted this host.
-            Some(_) if self.is_over && !self.node.leads() && !self.node.is_frozen() => true,
+            // Another one leads: this host comes back to it, unless that one has deleted it.
+            Some(_) if self.is_over && !self.node.leads() && !self.node.is_frozen() => {
+                self.pending.is_deleted || !self.node.is_listed()
+            }
             Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,

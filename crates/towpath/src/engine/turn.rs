@@ -130,6 +130,8 @@ pub(super) struct Pending {
     pub(super) rushed: bool,
     /// When the wall clock is to be read again.
     pub(super) follow_at: Instant,
+    /// Whoever leads has taken this host out.
+    pub(super) is_deleted: bool,
     /// It is to end, at the latest then.
     pub(super) ends_by: Option<Instant>,
     /// When the present turn began.

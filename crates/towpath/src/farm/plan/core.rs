@@ -1,6 +1,6 @@
 //! The scheduler's state and its transitions.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use towpath_vm::{Ending, TaskExit};
 use towpath_wire::{HostId, Instant};
@@ -140,6 +140,8 @@ pub struct Plan {
     again: VecDeque<Again>,
     flights: HashMap<u64, Flight>,
     hosts: BTreeMap<HostId, HostLoad>,
+    /// Hosts that leave everything unanswered, known here or not.
+    silent: BTreeSet<HostId>,
     next_tag: u64,
     stopped: bool,
     /// Nothing more is launched, but what is under way counts.
@@ -165,6 +167,7 @@ impl Plan {
             again: VecDeque::new(),
             flights: HashMap::new(),
             hosts: BTreeMap::new(),
+            silent: BTreeSet::new(),
             next_tag: 0,
             stopped: false,
             held: false,
@@ -185,11 +188,14 @@ impl Plan {
         if load.standing == HostStanding::Lost {
             load.back();
         }
+        load.is_silent = self.silent.contains(&host);
     }
 
     /// A host leaves everything unanswered. What runs there goes on: only nothing new is given to
     /// it.
     pub fn host_is_silent(&mut self, host: HostId) {
+        // It may be heard of before it is known.
+        self.silent.insert(host);
         if let Some(load) = self.hosts.get_mut(&host) {
             load.is_silent = true;
         }
@@ -204,6 +210,7 @@ impl Plan {
 
     /// A host is heard again: one that led, and was lost with that, too.
     pub fn host_is_heard(&mut self, host: HostId) {
+        self.silent.remove(&host);
         match self.hosts.get_mut(&host) {
             Some(load) if load.standing == HostStanding::Lost => load.back(),
             Some(load) => load.is_silent = false,
@@ -213,6 +220,7 @@ impl Plan {
 
     /// A host is gone, and with it what runs there.
     pub fn lose_host(&mut self, now: Instant, host: HostId) {
+        self.silent.remove(&host);
         if let Some(load) = self.hosts.get_mut(&host).filter(|h| h.is_up()) {
             load.standing = HostStanding::Lost;
         }
@@ -222,6 +230,7 @@ impl Plan {
 
     /// The daemon is gone: nothing is known of any host, and what runs is lost.
     pub fn lose_daemon(&mut self, now: Instant) {
+        self.silent.clear();
         for load in self.hosts.values_mut().filter(|h| h.is_up()) {
             load.standing = HostStanding::Lost;
         }

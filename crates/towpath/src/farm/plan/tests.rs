@@ -660,3 +660,17 @@ fn a_drained_host_ends_what_it_has_and_gets_no_more() {
     plan.host_drains(host(1), false);
     assert!(launches(&mut plan, ms(1)).iter().all(|l| l.host == host(1)));
 }
+
+#[test]
+fn a_host_that_is_silent_before_it_is_known_gets_nothing_until_it_is_heard() {
+    let mut plan = Plan::new(options(), 10);
+    plan.host_is_silent(host(1));
+    plan.add_host(host(1), 2);
+    assert!(launches(&mut plan, ms(0)).is_empty());
+    plan.host_is_heard(host(1));
+    assert!(!launches(&mut plan, ms(0)).is_empty());
+    plan.host_is_silent(host(1));
+    plan.lose_daemon(ms(1));
+    plan.add_host(host(1), 2);
+    assert!(!launches(&mut plan, ms(1)).is_empty(), "another daemon says for itself who is");
+}
