@@ -337,15 +337,7 @@ impl Node {
     /// Leaves: every peer is told. Drain [`Machine::poll_transmit`] afterwards.
     pub fn leave(&mut self, now: Instant, text: &str, memory: &mut dyn Memory) {
         for id in self.peers.associations() {
-            let deleted =
-                self.peers.host_of(id).is_some_and(|h| self.lead.farewells.contains_key(&h));
-            // A founder that keeps its table comes back to whoever leads meanwhile.
-            let comes_back = self.config.keeps_table && self.is_shared();
-            let why = match (deleted, comes_back) {
-                (true, _) => reason::SHUTDOWN,
-                (_, true) => reason::ENDED,
-                _ => reason::LEFT,
-            };
+            let why = self.why_it_goes(id);
             self.close(now, id, (why, text), memory);
         }
         if let Some(tasks) = &mut self.tasks {

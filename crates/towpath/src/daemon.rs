@@ -39,7 +39,7 @@ use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
 use crate::table::{self, TableError, TermError};
 use crate::token::Token;
-use crate::words::{self, Sheet};
+use crate::words::{Sheet, Telling};
 use crate::{BUILD, leftovers, log};
 
 /// Where a host keeps its secret key.
@@ -285,8 +285,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
             Err(_) => break,
         }
     }
-    let (tasks, ended) = std::sync::mpsc::channel::<()>();
-    let telling = words::tell(&sheet, (&own, HOST_KEY), ended);
+    let telling = Telling::begin(&sheet, &own, HOST_KEY);
     if let Some(group) = group {
         // The next daemon may have written down its own already.
         if written_group(dir).is_some_and(|path| path == group.path()) {
@@ -295,8 +294,7 @@ pub fn guard(dir: &Path, name: &str) -> Result<ExitCode, DaemonError> {
         group.end();
     }
     end_children();
-    drop(tasks);
-    let _ = telling.map(std::thread::JoinHandle::join);
+    telling.into_iter().for_each(Telling::tasks_have_ended);
     Ok(code)
 }
 

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -185,24 +185,37 @@ fn parse(bytes: &[u8]) -> Option<LastWords> {
 /// How long the others may have to wait for an engine's tasks to end before they hear of its end.
 const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
-/// The engine is over: what it had to say and could not is said, on a thread of its own, with the
-/// key in this file of a directory, wherever that is by now; once its tasks have ended, which the
-/// other end of `ended` says by going away, or have had time to: what ran there is begun elsewhere.
-pub(crate) fn tell(
-    sheet: &Sheet,
-    (dir, key): (&Dir, &str),
-    ended: Receiver<()>,
-) -> Option<JoinHandle<()>> {
-    let words = sheet.read()?;
-    let mut secret = Zeroizing::new([0; 32]);
-    dir.secret(key, OFlags::RDONLY).ok()?.read_exact(&mut *secret).ok()?;
-    Some(std::thread::spawn(move || {
-        let _ = ended.recv_timeout(ENDS_WITHIN);
-        match say(&words, &secret) {
-            Ok(told) => tracing::info!("{told} of {} hosts know that it has ended", words.to.len()),
-            Err(e) => tracing::warn!("nobody could be told that the engine has ended: {e}"),
-        }
-    }))
+/// The engine is over: what it had to say and could not is said, on a thread of its own, once its
+/// tasks have ended, or have had time to: what ran there is begun elsewhere then.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    ended: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Telling {
+    /// With the key in this file of a directory, wherever that is by now. `None`: it has said all.
+    pub(crate) fn begin(sheet: &Sheet, dir: &Dir, key: &str) -> Option<Self> {
+        let words = sheet.read()?;
+        let mut secret = Zeroizing::new([0; 32]);
+        dir.secret(key, OFlags::RDONLY).ok()?.read_exact(&mut *secret).ok()?;
+        let (ended, wait) = mpsc::channel();
+        let tell = move || {
+            let _ = wait.recv_timeout(ENDS_WITHIN);
+            let all = words.to.len();
+            match say(&words, &secret) {
+                Ok(told) => tracing::info!("{told} of {all} hosts know that the engine has ended"),
+                Err(e) => tracing::warn!("nobody could be told that the engine has ended: {e}"),
+            }
+        };
+        Some(Self { ended, thread: std::thread::spawn(tell) })
+    }
+
+    /// Nothing of it is left; waits until all have been told.
+    pub(crate) fn tasks_have_ended(self) {
+        drop(self.ended);
+        let _ = self.thread.join();
+    }
 }
 
 /// Says them with the host's key, for two seconds at most; how many have answered.

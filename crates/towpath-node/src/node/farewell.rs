@@ -59,6 +59,18 @@ impl Node {
         }
     }
 
+    /// What a host that ends closes a connection with.
+    pub(crate) fn why_it_goes(&self, id: AssociationId) -> u16 {
+        let is_deleted = |host| self.lead.farewells.contains_key(&host);
+        // A founder that keeps its table comes back to whoever leads meanwhile.
+        let comes_back = self.config.keeps_table && self.is_shared();
+        match self.peers.host_of(id).is_some_and(is_deleted) {
+            true => reason::SHUTDOWN,
+            false if comes_back => reason::ENDED,
+            false => reason::LEFT,
+        }
+    }
+
     /// A host has ended, and is not lost yet: whoever leads, or comes to, need not ask about it.
     pub(crate) fn note_ended(&mut self, host: HostId) {
         let mut ended = core::mem::take(&mut self.voting.ended);
