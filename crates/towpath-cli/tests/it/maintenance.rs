@@ -63,7 +63,7 @@ fn a_leader_that_is_told_to_end_has_another_one_lead_first() {
     assert!(said.contains("h1.1") && said.contains("any 1 of"), "{said}");
     let mut client = watch(&vm, 4);
     let begin = Instant::now();
-    vm.client(1).sender.send(&Request::Shutdown).unwrap();
+    vm.client(1).ask(&Request::Shutdown, PROMPT).unwrap();
     assert!(wait_for(&mut client, |e| matches!(e, HostEvent::LeaderBack(_))));
     println!("another one leads {:?} after the leader was told to end", begin.elapsed());
     assert!(wait_for(&mut client, |e| matches!(e, HostEvent::Lost(id) if id.slot() == 1)));
