@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 use towpath::VmDir;
-use towpath::protocol::{Info, Reply, Request, VoterInfo};
+use towpath::protocol::{Info, Reply, Request, VoterSeen};
 use towpath_report::text::visible;
 use towpath_vm::{Host, HostState};
 use towpath_wire::HostId;
@@ -38,7 +38,7 @@ struct Health {
     hosts: Vec<Host>,
     /// Term and entries, where the host that leads was asked.
     log: Option<(u64, u64)>,
-    voters: Vec<VoterInfo>,
+    voters: Vec<VoterSeen>,
     trouble: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ fn ask(vm: &VmDir) -> anyhow::Result<Health> {
     };
     let info = client.info()?;
     let hosts = host_table(&mut client)?;
-    let Reply::Voters { term, entries, voters } = client.ask(&Request::Voters, ANSWER)? else {
+    let Reply::Voters(seen) = client.ask(&Request::Voters, ANSWER)? else {
         bail!("the daemon answers something else than was asked");
     };
     let mut trouble = control::stopped(vm)?;
@@ -75,15 +75,15 @@ fn ask(vm: &VmDir) -> anyhow::Result<Health> {
             trouble.push(line);
         }
     }
-    let log = (!voters.is_empty()).then_some((term, entries));
-    let voters = if log.is_some() { voters } else { guessed(&info) };
+    let log = (!seen.voters.is_empty()).then_some((seen.term, seen.entries));
+    let voters = if log.is_some() { seen.voters } else { guessed(&info) };
     Ok(Health { info, hosts, log, voters, trouble })
 }
 
 /// Those that may lead, as another host knows them.
-fn guessed(info: &Info) -> Vec<VoterInfo> {
+fn guessed(info: &Info) -> Vec<VoterSeen> {
     let own = [info.leader].into_iter().flatten().filter(|_| info.voters.is_empty());
-    let seen = |host| VoterInfo {
+    let seen = |host| VoterSeen {
         host,
         votes: true,
         heard: !(info.silent.contains(&host) || info.frozen && info.leader == Some(host)),
@@ -143,9 +143,9 @@ impl Health {
         for voter in &self.voters {
             let what = match voter {
                 v if Some(v.host) == self.info.leader && !self.info.frozen => "leads".into(),
-                VoterInfo { heard: false, .. } => "not heard".into(),
-                VoterInfo { behind: 0, .. } if self.log.is_some() => "heard, has all".into(),
-                VoterInfo { behind, .. } if self.log.is_some() => {
+                VoterSeen { heard: false, .. } => "not heard".into(),
+                VoterSeen { behind: 0, .. } if self.log.is_some() => "heard, has all".into(),
+                VoterSeen { behind, .. } if self.log.is_some() => {
                     format!("heard, lacks {behind} of the log")
                 }
                 _ => "may lead".to_string(),
@@ -159,11 +159,11 @@ impl Health {
 
     /// How many of those that vote may be lost now, and what follows, in words.
     fn outlook(&self) -> (usize, Vec<String>) {
-        let votes: Vec<&VoterInfo> = self.voters.iter().filter(|v| v.votes).collect();
-        let heard: Vec<&VoterInfo> = votes.iter().filter(|v| v.heard).copied().collect();
+        let votes: Vec<&VoterSeen> = self.voters.iter().filter(|v| v.votes).collect();
+        let heard: Vec<&VoterSeen> = votes.iter().filter(|v| v.heard).copied().collect();
         let most = votes.len() / 2 + 1;
         let bears = heard.len().saturating_sub(most);
-        let called = |voters: &[&VoterInfo]| -> Vec<String> {
+        let called = |voters: &[&VoterSeen]| -> Vec<String> {
             voters.iter().map(|v| v.host.to_string()).collect()
         };
         let mut notes = Vec::new();
@@ -204,7 +204,7 @@ impl Health {
     }
 
     /// Addresses that several of these have.
-    fn shared_machines(&self, votes: &[&VoterInfo]) -> BTreeMap<IpAddr, Vec<String>> {
+    fn shared_machines(&self, votes: &[&VoterSeen]) -> BTreeMap<IpAddr, Vec<String>> {
         let mut by_addr: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
         for voter in votes {
             if let Some(host) = self.hosts.iter().find(|h| h.id == voter.host) {
@@ -268,13 +268,13 @@ mod tests {
     fn health(votes: &[u16], unheard: &[u16]) -> Health {
         let hosts: Vec<Host> =
             (1..=5).map(|slot| host(slot, slot as u8 / 2, HostState::Up)).collect();
-        let seen = |slot: &u16| VoterInfo {
+        let seen = |slot: &u16| VoterSeen {
             host: hosts[usize::from(*slot) - 1].id,
             votes: true,
             heard: !unheard.contains(slot),
             behind: 0,
         };
-        let voters: Vec<VoterInfo> = votes.iter().map(seen).collect();
+        let voters: Vec<VoterSeen> = votes.iter().map(seen).collect();
         let info = Info {
             version: "1".into(),
             vm: "default".into(),

@@ -23,7 +23,8 @@ Examples:
 STATE is `up`, `lost`, `silent` or `not heard from`. A silent host has answered nothing for 1.5 s
 and more; nothing of it has ended, and nothing new is given to it: either it is heard again, or it
 is lost (`towpath up --lost-after-ms`). One that is not heard from the leader, started again, knows
-of before: either it comes back or is given up as lost after a minute.")]
+of before: either it comes back or is given up as lost after a minute. Behind it stand who leads
+and may, and `drained` (`towpath host drain`).")]
 pub(crate) struct HostsArgs {
     /// Print a JSON object
     #[arg(long)]

@@ -111,7 +111,7 @@ pub mod reason {
     pub const UNSERVED: u16 = 265;
     /// The peer says something that this host does not know, and must not pass over.
     pub const KIND: u16 = 266;
-    /// The peer's engine has ended without a word of its own.
+    /// The peer has ended: it was killed, or is a founder that comes back. Nobody asks about it.
     pub const ENDED: u16 = 267;
 }
 

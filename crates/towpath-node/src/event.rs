@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use towpath_proto::association::End;
-use towpath_proto::{AssociationEvent, AssociationId, Block, HostKey, Refusal};
+use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
 use towpath_wire::bytes::ParseError;
@@ -256,28 +257,30 @@ pub enum NodeEvent {
 }
 
 /// What whoever started a host's engine says where that ends without a word of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastWords {
     /// To be said in the handshake, with the host's key.
     pub hello: Vec<u8>,
     /// To whom: where, and under which key.
-    pub to: Vec<(SocketAddr, HostKey)>,
+    pub to: Vec<(SocketAddr, [u8; 32])>,
 }
 
 /// Those that keep the log, as the one that leads sees them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotersSeen {
     /// Counts leaders.
     pub term: u64,
     /// Entries that are decided.
     pub entries: u64,
     /// Each of them; none where this host does not lead.
-    pub voters: Vec<(HostId, VoterSeen)>,
+    pub voters: Vec<VoterSeen>,
 }
 
 /// One of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoterSeen {
+    /// Which host.
+    pub host: HostId,
     /// It votes; else it is sent the log only.
     pub votes: bool,
     /// It was heard within the last three beats.

@@ -332,6 +332,10 @@ impl ControlState {
         let old = self.table().by_key(&join.key).cloned();
         // Others may have used it up since this one came.
         let token = join.token.filter(|_| old.is_none());
+        if join.token.is_none() && self.deleted.contains_key(&join.key) {
+            // It was in the table when it came, and has been deleted since.
+            return effects.push(Effect::Uninvited(NotGood::Revoked));
+        }
         if let Some(Err(why)) = token.map(|shown| self.invitations.judge(&shown)) {
             return effects.push(Effect::Uninvited(why));
         }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use towpath_node::explain::{
     DirectState, Exchange, Explanation, Network, TaskLoad, Way, WayState,
 };
+pub use towpath_node::{VoterSeen, VotersSeen};
 pub use towpath_vm::RequestEvent as TaskEvent;
 pub use towpath_vm::account::{Account, RouteState, Sent};
 use towpath_vm::{Host, TaskInfo, TaskSpec};
@@ -217,16 +218,8 @@ pub enum Reply {
     Metrics(Vec<u8>),
     /// News of hosts, to a client that watches.
     HostEvent(HostEvent),
-    /// Those that keep the log: the term that the leader leads in, the entries so far, and each of
-    /// them. Where nobody votes but the leader, there is only that one.
-    Voters {
-        /// Counts leaders.
-        term: u64,
-        /// Entries that are decided.
-        entries: u64,
-        /// Each of them; none where the host that is asked does not lead.
-        voters: Vec<VoterInfo>,
-    },
+    /// Those that keep the log. Where nobody votes but the leader, there is only that one.
+    Voters(VotersSeen),
     /// A request could not be carried out.
     Failed(String),
     /// Answer to [`Request::Delete`] and [`Request::Revoke`]: it is done. Answer to
@@ -302,19 +295,6 @@ pub struct TokenInfo {
     pub uses: u32,
     /// Hosts that it admits; `None`: any number.
     pub uses_max: Option<u32>,
-}
-
-/// One that keeps the log, as the one that leads sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VoterInfo {
-    /// Which host.
-    pub host: HostId,
-    /// It votes; else it is sent the log, to vote later or in another one's place.
-    pub votes: bool,
-    /// It was heard within the last three beats, 0.6 s.
-    pub heard: bool,
-    /// Entries that it has not acknowledged yet.
-    pub behind: u64,
 }
 
 /// News of hosts.

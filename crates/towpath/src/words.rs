@@ -8,9 +8,9 @@
 //! ```text
 //! two halves of 64 KiB, the one with the later number counts, if it is whole:
 //! 0..8 number (u64) | 8..12 length (u32) | 12..20 FNV-1a of the rest | 20.. words
-//! words: u16 length of the hello | hello | per host u8 4 or 6, address, u16 port, key (32)
+//! words: a `LastWords`, as postcard has it
 //! ```
-//! All integers are little-endian; nothing of it leaves the machine.
+//! Integers are little-endian; nothing of it leaves the machine, or outlives the two processes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,7 +27,8 @@ use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use towpath_io::{Clock, LinkDriver, RealCrypto, Turn, UdpLink};
 use towpath_node::{LastWords, Node};
 use towpath_proto::{
-    Config, Connect, Endpoint, EndpointEvent, HeapMemory, HostKey, Machine, Psk, Rng,
+    Config, Connect, ConnectFailure, Endpoint, EndpointEvent, HeapMemory, HostKey, Machine, Psk,
+    Rng,
 };
 use towpath_wire::{Admission, ByteSize, LinkId};
 use zeroize::Zeroizing;
@@ -41,8 +42,6 @@ const HALF: usize = 64 << 10;
 const HEAD: usize = 20;
 /// How long the guard goes on telling whoever does not answer.
 const TELL_FOR: Duration = Duration::from_secs(2);
-/// Handshakes begun at once: a thousand hosts are told in a few milliseconds each.
-const AT_ONCE: usize = 32;
 const LINK: LinkId = LinkId(0);
 
 /// Memory that a guard and its engine share. Invariant: one of the halves is whole, or neither was
@@ -75,7 +74,14 @@ impl Sheet {
 
     /// Has these words on it from now on; `None`: there is nothing to say.
     pub(crate) fn write(&mut self, words: Option<&LastWords>) -> io::Result<()> {
-        let words = words.map_or_else(Vec::new, emit);
+        let words = words.map(postcard::to_allocvec).transpose().map_err(io::Error::other)?;
+        let words = words.unwrap_or_default();
+        if HEAD + words.len() > HALF {
+            return Err(io::Error::other(format!(
+                "{} bytes of last words, limit {HALF}",
+                words.len()
+            )));
+        }
         self.number += 1;
         let mut half = Vec::with_capacity(HEAD + words.len());
         half.extend_from_slice(&self.number.to_le_bytes());
@@ -97,7 +103,7 @@ impl Sheet {
             (number > 0 && whole).then(|| (number, words.to_vec()))
         };
         let latest = [half(0), half(1)].into_iter().flatten().max_by_key(|(number, _)| *number)?;
-        parse(&latest.1)
+        postcard::from_bytes(&latest.1).ok()
     }
 }
 
@@ -131,55 +137,6 @@ impl Bequest {
             let _ = sheet.write(None);
         }
     }
-}
-
-/// As many of the hosts as there is room for.
-fn emit(words: &LastWords) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend_from_slice(&(words.hello.len() as u16).to_le_bytes());
-    bytes.extend_from_slice(&words.hello);
-    for (addr, key) in &words.to {
-        if HEAD + bytes.len() + 51 > HALF {
-            break;
-        }
-        match addr.ip() {
-            IpAddr::V4(ip) => {
-                bytes.push(4);
-                bytes.extend_from_slice(&ip.octets());
-            }
-            IpAddr::V6(ip) => {
-                bytes.push(6);
-                bytes.extend_from_slice(&ip.octets());
-            }
-        }
-        bytes.extend_from_slice(&addr.port().to_le_bytes());
-        bytes.extend_from_slice(&key.0);
-    }
-    bytes
-}
-
-fn parse(bytes: &[u8]) -> Option<LastWords> {
-    let (len, rest) = bytes.split_first_chunk()?;
-    let (hello, mut rest) = rest.split_at_checked(u16::from_le_bytes(*len).into())?;
-    let mut to = Vec::new();
-    while let Some((kind, after)) = rest.split_first() {
-        let (ip, after): (IpAddr, _) = match kind {
-            4 => {
-                let (octets, after) = after.split_first_chunk::<4>()?;
-                (Ipv4Addr::from(*octets).into(), after)
-            }
-            6 => {
-                let (octets, after) = after.split_first_chunk::<16>()?;
-                (Ipv6Addr::from(*octets).into(), after)
-            }
-            _ => return None,
-        };
-        let (port, after) = after.split_first_chunk()?;
-        let (key, after) = after.split_first_chunk()?;
-        to.push((SocketAddr::new(ip, u16::from_le_bytes(*port)), HostKey(*key)));
-        rest = after;
-    }
-    Some(LastWords { hello: hello.to_vec(), to })
 }
 
 /// How long the others may have to wait for an engine's tasks to end before they hear of its end.
@@ -220,18 +177,22 @@ impl Telling {
 
 /// Says them with the host's key, for two seconds at most; how many have answered.
 fn say(words: &LastWords, secret: &Zeroizing<[u8; 32]>) -> io::Result<usize> {
-    let kind = |v6: bool| move |to: &&(SocketAddr, HostKey)| to.0.is_ipv6() == v6;
-    let mut answered = 0;
-    for v6 in [false, true] {
-        let to: Vec<_> = words.to.iter().filter(kind(v6)).copied().collect();
-        if !to.is_empty() {
-            let any: IpAddr =
-                if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-            let link = UdpLink::bind(LINK, SocketAddr::new(any, 0)).map_err(io::Error::other)?;
-            answered += Teller::new(link, secret).tell(&words.hello, &to);
+    let tell = |v6: bool| -> io::Result<usize> {
+        let to: Vec<_> = words.to.iter().filter(|to| to.0.is_ipv6() == v6).collect();
+        if to.is_empty() {
+            return Ok(0);
         }
-    }
-    Ok(answered)
+        let any: IpAddr =
+            if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let link = UdpLink::bind(LINK, SocketAddr::new(any, 0)).map_err(io::Error::other)?;
+        Ok(Teller::new(link, secret).tell(&words.hello, &to))
+    };
+    // Side by side: those of one family need not wait for those of the other that do not answer.
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| tell(true));
+        let told = tell(false)?;
+        Ok(told + other.join().unwrap_or(Ok(0))?)
+    })
 }
 
 /// Handshakes on a socket of their own.
@@ -262,35 +223,26 @@ impl Teller {
         }
     }
 
-    fn tell(&mut self, hello: &[u8], to: &[(SocketAddr, HostKey)]) -> usize {
-        let (mut waiting, mut under_way, mut answered) = (to.iter(), 0, 0);
-        let until = self.clock.now() + TELL_FOR;
-        loop {
-            let now = self.clock.now();
-            while under_way < AT_ONCE
-                && let Some((remote, key)) = waiting.next()
-            {
-                let connect = Connect {
-                    link: LINK,
-                    remote: *remote,
-                    key: *key,
-                    admission: Admission::Member,
-                    psk: Psk::MEMBER,
-                    hello,
-                };
-                under_way += usize::from(self.endpoint.connect(now, &connect).is_ok());
-            }
-            if under_way == 0 || now >= until || self.turn(until).is_err() {
-                return answered;
-            }
+    fn tell(&mut self, hello: &[u8], to: &[&(SocketAddr, [u8; 32])]) -> usize {
+        let now = self.clock.now();
+        let until = now + TELL_FOR;
+        // All at once: those that do not answer are not in the way of the others.
+        let begun = to.iter().filter(|(remote, key)| {
+            let (remote, key) = (*remote, HostKey(*key));
+            let (admission, psk) = (Admission::Member, Psk::MEMBER);
+            let connect = Connect { link: LINK, remote, key, admission, psk, hello };
+            self.endpoint.connect(now, &connect).is_ok()
+        });
+        let (mut under_way, mut answered) = (begun.count(), 0);
+        while under_way > 0 && self.clock.now() < until && self.turn(until).is_ok() {
             while let Some(event) = self.endpoint.poll_event() {
                 if let EndpointEvent::ConnectFailed { failure, .. } = event {
-                    let refused = matches!(failure, towpath_proto::ConnectFailure::Refused(_));
-                    answered += usize::from(refused);
+                    answered += usize::from(matches!(failure, ConnectFailure::Refused(_)));
                     under_way -= 1;
                 }
             }
         }
+        answered
     }
 
     /// Sends what there is to send, and waits for what comes.
@@ -321,7 +273,7 @@ mod tests {
                 0 => [10, 0, (n >> 8) as u8, n as u8].into(),
                 _ => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n).into(),
             };
-            (SocketAddr::new(ip, n), HostKey([n as u8; 32]))
+            (SocketAddr::new(ip, n), [n as u8; 32])
         };
         LastWords { hello: vec![7; 300], to: (0..hosts).map(to).collect() }
     }
@@ -343,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn as_many_hosts_as_have_room_are_told() {
+    fn words_for_as_many_hosts_as_are_told_have_room_and_more_do_not() {
         let mut sheet = Sheet::make().unwrap();
-        sheet.write(Some(&words(4000))).unwrap();
-        let read = sheet.read().unwrap();
-        assert!((1000..4000).contains(&read.to.len()), "{}", read.to.len());
-        assert_eq!(read.to[..], words(4000).to[..read.to.len()]);
+        sheet.write(Some(&words(1000))).unwrap();
+        let why = sheet.write(Some(&words(4000))).unwrap_err().to_string();
+        assert!(why.contains("limit 65536"), "{why}");
+        assert_eq!(sheet.read(), Some(words(1000)), "what stood there stays");
     }
 
     #[test]
@@ -363,7 +315,7 @@ mod tests {
     #[test]
     fn whoever_does_not_answer_is_told_for_two_seconds_and_no_longer() {
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let to = vec![(nobody.local_addr().unwrap(), HostKey([9; 32]))];
+        let to = vec![(nobody.local_addr().unwrap(), [9; 32])];
         let begin = std::time::Instant::now();
         let told = say(&LastWords { hello: vec![1], to }, &Zeroizing::new([1; 32])).unwrap();
         let took = begin.elapsed();

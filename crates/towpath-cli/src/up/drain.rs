@@ -37,7 +37,8 @@ out, or its daemon is ended there (`towpath down --local`), its machine seen to,
 brings it back as a host that is given work again. Interrupted, the host stays drained.
 
 Run it on the machine of the host that leads. Exit status: 0 nothing runs on any of them; 1
-something still does after --timeout; 255 none could be drained.")]
+something still does after --timeout, or a host has not told; 255 it could not be done, or a host
+was lost meanwhile.")]
 pub(super) struct DrainArgs {
     /// Hosts: h2, 2, or the name that `towpath hosts` shows
     #[arg(value_name = "HOST", required = true)]
@@ -93,21 +94,19 @@ pub(super) fn drain(vm: &VmDir, args: &DrainArgs) -> anyhow::Result<ExitCode> {
     let waits = on && !args.no_wait;
     let (left, unknown) =
         if waits { wait(&mut leader, &wanted, args)? } else { Default::default() };
-    for line in &unknown {
-        eprintln!("not known whether anything runs there: {line}");
-    }
     if args.json {
         let told: Vec<_> = wanted
             .iter()
             .map(|h| {
-                let busy = left.get(&h.id).copied().unwrap_or_default();
+                let known = waits && unknown.is_empty();
+                let busy = left.get(&h.id).copied().or(known.then(Busy::default));
                 json!({
                     "host": h.id.to_string(), "name": h.name, "drains": on,
-                    "tasks": waits.then_some(busy.here), "serves": waits.then_some(busy.served),
+                    "tasks": busy.map(|busy| busy.here), "serves": busy.map(|busy| busy.served),
                 })
             })
             .collect();
-        putln!("{}", json!({ "vm": vm.name, "hosts": told }))?;
+        putln!("{}", json!({ "vm": vm.name, "hosts": told, "not_told": unknown }))?;
     } else {
         for h in &wanted {
             let what = match left.get(&h.id) {
@@ -148,19 +147,23 @@ type Left = (BTreeMap<HostId, Busy>, Vec<String>);
 /// Waits until nothing runs on them any more, which every host has to have told; what still does.
 fn wait(client: &mut Client, wanted: &[Host], args: &DrainArgs) -> anyhow::Result<Left> {
     let until = args.timeout.and_then(|time| Instant::now().checked_add(time));
-    let mut told = BTreeMap::new();
+    let mut told = Left::default();
     loop {
-        let (busy, unknown) = busy(client, wanted)?;
-        let over = busy.is_empty() && unknown.is_empty();
-        if over || until.is_some_and(|until| Instant::now() >= until) {
-            return Ok((busy, unknown));
-        }
-        if busy != told && (std::io::stderr().is_terminal() || told.is_empty()) {
-            for (host, busy) in &busy {
+        let left = busy(client, wanted)?;
+        let (busy, unknown) = &left;
+        if left != told && (std::io::stderr().is_terminal() || told == Left::default()) {
+            for (host, busy) in busy {
                 eprintln!("{host}: {}", busy.text());
             }
+            for line in unknown {
+                eprintln!("waiting for {line}");
+            }
         }
-        told = busy;
+        let over = busy.is_empty() && unknown.is_empty();
+        if over || until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(left);
+        }
+        told = left;
         std::thread::sleep(LOOK);
     }
 }

@@ -120,11 +120,11 @@ fn a_killed_daemon_is_known_within_seconds_and_leaves_no_process() {
     assert!(hosts.contains("lost"), "{hosts}");
 }
 
-/// When the loss of a killed daemon's host is known to those who watch. Prints figures; judges no
-/// machine.
+/// When the loss of a killed daemon's host is known to those who watch: by the word of its guard,
+/// long before a silent host is lost. Prints figures.
 #[test]
-fn a_killed_daemon_is_known_as_soon_as_asked_for() {
-    for lost_after_ms in ["200", "2000"] {
+fn a_killed_daemon_is_known_by_the_word_of_its_guard() {
+    for lost_after_ms in ["200", "60000"] {
         let vm = Vm::new();
         let up = vm.towpath(&["up", "--hosts", "4", "--lost-after-ms", lost_after_ms]);
         assert!(up.status.success(), "{}", text(&up.stderr));

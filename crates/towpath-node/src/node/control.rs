@@ -368,9 +368,9 @@ impl Node {
             tasks.rename(you);
         }
         // What was heard of others before it was lost is no news any more.
-        for host in core::mem::take(&mut self.watch.silent) {
-            self.events.push_back(NodeEvent::HostHeard(host));
-        }
+        let silent = core::mem::take(&mut self.watch.silent).into_iter();
+        let up = |h: &HostId| snapshot.table.get(*h).is_some_and(|h| h.state == HostState::Up);
+        self.events.extend(silent.filter(up).map(NodeEvent::HostHeard));
         let slots = self.config.slots;
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);

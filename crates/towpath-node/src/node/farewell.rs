@@ -13,8 +13,7 @@ use towpath_wire::{HostId, Instant};
 
 use super::Node;
 use crate::config::reason;
-use crate::event::LastWords;
-use crate::event::NodeEvent;
+use crate::event::{LastWords, NodeEvent};
 use crate::hello::{Hello, Purpose};
 
 /// Most hosts that are told of one's end.
@@ -34,7 +33,7 @@ impl Node {
         let first = hosts().filter(|h| leads(h.id));
         let others = hosts().filter(|h| !leads(h.id) && self.peers.up(h.id).is_some());
         let to = first.chain(others).take(TOLD_MAX);
-        Some(LastWords { hello, to: to.map(|h| (self.addr_of(h), HostKey(h.key))).collect() })
+        Some(LastWords { hello, to: to.map(|h| (self.addr_of(h), h.key)).collect() })
     }
 
     /// Changes whenever [`Node::last_words`] may.

@@ -101,7 +101,12 @@ impl Node {
         let is_one = |h: &&towpath_vm::Host| {
             h.state == HostState::Up && Some(h.id) != self.me && may_lead.contains(&h.id)
         };
-        self.hosts().filter(is_one).map(|h| (HostKey(h.key), self.addrs_of(h))).collect()
+        // At every address of its machine is nowhere for others.
+        let addrs = |h: &towpath_vm::Host| -> Vec<SocketAddr> {
+            self.addrs_of(h).into_iter().filter(|addr| !addr.ip().is_unspecified()).collect()
+        };
+        let all = self.hosts().filter(is_one).map(|h| (HostKey(h.key), addrs(h)));
+        all.filter(|(_, addrs)| !addrs.is_empty()).collect()
     }
 
     /// The list, where this host leads or keeps the log.

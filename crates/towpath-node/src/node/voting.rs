@@ -78,16 +78,16 @@ impl Node {
             return VotersSeen::default();
         };
         let Some(voter) = &self.voting.voter else {
-            let own = VoterSeen { votes: true, heard: true, behind: 0 };
+            let own = |host| VoterSeen { host, votes: true, heard: true, behind: 0 };
             let (term, entries) = log.snapshot().place();
-            let voters = self.me.into_iter().map(|me| (me, own)).collect();
+            let voters = self.me.into_iter().map(own).collect();
             return VotersSeen { term, entries, voters };
         };
         let (term, entries, behind) = voter.progress();
         let (voters, _) = voter.members();
         let seen = |(host, behind): (HostId, u64)| {
             let heard = self.me == Some(host) || self.is_heard(now, host);
-            (host, VoterSeen { votes: voters.contains(&host), heard, behind })
+            VoterSeen { host, votes: voters.contains(&host), heard, behind }
         };
         VotersSeen { term, entries, voters: behind.into_iter().map(seen).collect() }
     }

@@ -60,7 +60,7 @@ fn a_leader_that_ends_has_another_one_lead_first() {
     let before = net.id(0);
     let seen = net.call(0, |node, now, _| node.voters_seen(now));
     assert_eq!(seen.voters.len(), 3);
-    assert!(seen.voters.iter().all(|(_, v)| v.votes && v.heard && v.behind == 0), "{seen:?}");
+    assert!(seen.voters.iter().all(|v| v.votes && v.heard && v.behind == 0), "{seen:?}");
     assert_eq!(net.call(1, |node, now, _| node.voters_seen(now)), <_>::default());
     assert!(!net.call(1, |node, now, memory| node.hand_lead_over(now, memory)), "it does not lead");
     assert_eq!(drain(&mut net, 0, 1, true), Ok(()));
@@ -90,6 +90,6 @@ fn a_founder_that_alone_leads_has_nobody_to_hand_over_to() {
         let mut net = Net::founded(crate::NodeConfig { voters, ..config(0, "h0") });
         assert!(!net.call(0, |node, now, memory| node.hand_lead_over(now, memory)));
         let seen = net.call(0, |node, now, _| node.voters_seen(now));
-        assert_eq!((seen.voters.len(), seen.voters[0].0), (1, net.id(0)));
+        assert_eq!((seen.voters.len(), seen.voters[0].host), (1, net.id(0)));
     }
 }

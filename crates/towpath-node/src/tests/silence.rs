@@ -202,7 +202,7 @@ fn a_host_whose_engine_has_ended_is_lost_at_once_by_its_guards_word() {
         let mut net = net(5, voters);
         let ids = ids(&net);
         let words = net.node(4).last_words().expect("it is a host");
-        let first = net.node(0).endpoint().public_key();
+        let first = net.node(0).endpoint().public_key().0;
         assert_eq!(words.to[0], (super::net::addr(0), first), "the leader before all others");
         net.crash(4);
         // Another host's key says nothing of this one.

@@ -49,7 +49,7 @@ impl Excuses {
             return Some(format!("{end}, but all faults so far lasted {lasted:?}"));
         }
         // Asks less than half a gap apart count as one.
-        let half_gap = bounds.lost_after / (bounds.asks + 2) / 2;
+        let half_gap = bounds.silent_after / (bounds.asks + 2) / 2;
         let most = (*for_ + *excused).as_nanos() / half_gap.as_nanos() + 2;
         (u128::from(*asks) > most).then(|| format!("{end}: {most} fit into that time"))
     }

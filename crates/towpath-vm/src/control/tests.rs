@@ -180,8 +180,10 @@ fn the_latest_deleted_hosts_are_remembered_until_they_are_up_again() {
     }
     assert_eq!((state.deleted().len(), state.deleted().get(&ids[0].0)), (DELETED_MAX, None));
     assert_eq!(state.deleted().get(&ids[1].0), Some(&ids[1].1));
-    let Command::Join(join) = join(9, "two") else { unreachable!() };
-    state.apply(at + 1, Command::Join(Join { key: ids[1].0, ..join }));
+    // By a token: without one it is not let in.
+    state.apply(at + 1, invite(7, None));
+    let Command::Join(join) = by_token(9, 7, 50) else { unreachable!() };
+    state.apply(at + 2, Command::Join(Join { key: ids[1].0, ..join }));
     assert_eq!(state.deleted().get(&ids[1].0), None, "it is a host again");
     let kept = state.deleted().clone();
     assert_eq!(founded().with_deleted(kept.clone()).deleted(), &kept);
@@ -388,6 +390,20 @@ fn a_name_with_a_slot_is_known_as_the_name_without() {
         assert_eq!(is_with_slot(name, plain), is, "{name} of {plain}");
     }
     assert!(is_with_slot(&with_slot(&long, 12), &long));
+}
+
+#[test]
+fn a_host_that_is_deleted_while_it_asks_to_come_back_is_not_let_in() {
+    let mut state = founded();
+    state.apply(1, join(1, "two"));
+    let two = state.table().by_key(&[1; 32]).unwrap().id;
+    // It was in the table when it asked, so that it needed no token.
+    let again = join(1, "two");
+    state.apply(2, Command::Leave(Leave { host: two, deleted: true }));
+    let refused = [Effect::Uninvited(NotGood::Revoked)];
+    assert_eq!(state.apply(3, again), refused);
+    assert!(state.table().by_key(&[1; 32]).is_none());
+    assert_eq!(state.deleted(), &[([1; 32], two)].into(), "it is to hear of that");
 }
 
 #[test]

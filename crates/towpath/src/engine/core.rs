@@ -251,7 +251,11 @@ impl Engine {
     fn sort(&mut self, events: &Events) -> Result<(), EngineError> {
         for r in (0..).map_while(|i| events.get(i)) {
             match r.key {
-                KEY_SIGNAL => self.ending = true,
+                KEY_SIGNAL => {
+                    // Read, or it would wake the engine again and again until it ends.
+                    let _ = rustix::io::read(&self.guarded.signals, &mut [0; 16]);
+                    self.ending = true;
+                }
                 KEY_LINKS..KEY_CLIENTS => {
                     let ready = self.network.is_ready(r.key, r.writable, &self.poll);
                     ready.map_err(system("watching the links"))?;
@@ -580,8 +584,6 @@ impl Engine {
         self.node.leave(now, "left", &mut self.memory);
         let _ = self.network.unblock(&self.poll);
         let _ = self.transmit();
-        let mut unused = [0; 16];
-        let _ = rustix::io::read(&self.guarded.signals, &mut unused);
         self.guarded.bequest.clear();
         for client in self.clients.all.values_mut() {
             client.finish();

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use towpath_io::shared::read_ledger;
-use towpath_node::{DeleteError, SpawnError, VoterSeen};
+use towpath_node::{DeleteError, SpawnError};
 use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, TaskSpec};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -19,7 +19,7 @@ use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{
-    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, VoterInfo, Ways,
+    ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
 };
 
 /// Clients at once that may do anything.
@@ -249,7 +249,7 @@ impl Engine {
                 let asked = self.node.drain_host(now, host, on, &mut self.memory);
                 self.asked_for(key, asked);
             }
-            Request::Voters => self.voters(key),
+            Request::Voters => self.reply(key, &Reply::Voters(self.node.voters_seen(now))),
             Request::Unheard => self.reply(key, &Reply::Unheard(self.node.unheard())),
             Request::Explain { from, to } => {
                 let told = self.explain(from, to);
@@ -290,18 +290,6 @@ impl Engine {
         for host in silent {
             self.reply(key, &Reply::HostEvent(HostEvent::Silent(host)));
         }
-    }
-
-    fn voters(&mut self, key: u64) {
-        let log = self.node.voters_seen(self.clock.now());
-        let info = |(host, seen): (HostId, VoterSeen)| VoterInfo {
-            host,
-            votes: seen.votes,
-            heard: seen.heard,
-            behind: seen.behind,
-        };
-        let voters = log.voters.into_iter().map(info).collect();
-        self.reply(key, &Reply::Voters { term: log.term, entries: log.entries, voters });
     }
 
     fn info(&self) -> Info {

@@ -282,7 +282,15 @@ impl<'a> Farm<'a> {
             Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
                 self.add_host(host);
             }
-            Reply::HostEvent(HostEvent::Drains(id, on)) => self.plan.host_drains(id, on),
+            Reply::HostEvent(HostEvent::Drains(id, on)) => {
+                self.plan.host_drains(id, on);
+                if on && self.plan.is_drained() {
+                    self.sink.warn(
+                        "every host is drained: no item begins\n\
+                         hint: `towpath host drain HOST --undo` gives one work again",
+                    );
+                }
+            }
             Reply::HostEvent(HostEvent::Silent(id)) => self.plan.host_is_silent(id),
             Reply::HostEvent(HostEvent::Heard(id)) => self.plan.host_is_heard(id),
             Reply::HostEvent(HostEvent::Lost(id) | HostEvent::LeaderLost(id)) => {
@@ -300,7 +308,7 @@ impl<'a> Farm<'a> {
             | Reply::Networks { .. }
             | Reply::Metrics(_)
             | Reply::Unheard(_)
-            | Reply::Voters { .. }
+            | Reply::Voters(_)
             | Reply::Done => {}
         }
         Ok(())

@@ -140,7 +140,7 @@ pub struct Plan {
     again: VecDeque<Again>,
     flights: HashMap<u64, Flight>,
     hosts: BTreeMap<HostId, HostLoad>,
-    /// Hosts that leave everything unanswered, known here or not.
+    /// Hosts that leave everything unanswered and get nothing new, known here or not.
     silent: BTreeSet<HostId>,
     next_tag: u64,
     stopped: bool,
@@ -188,17 +188,12 @@ impl Plan {
         if load.standing == HostStanding::Lost {
             load.back();
         }
-        load.is_silent = self.silent.contains(&host);
     }
 
     /// A host leaves everything unanswered. What runs there goes on: only nothing new is given to
     /// it.
     pub fn host_is_silent(&mut self, host: HostId) {
-        // It may be heard of before it is known.
         self.silent.insert(host);
-        if let Some(load) = self.hosts.get_mut(&host) {
-            load.is_silent = true;
-        }
     }
 
     /// A host is to be given nothing new, or is to be again.
@@ -211,10 +206,8 @@ impl Plan {
     /// A host is heard again: one that led, and was lost with that, too.
     pub fn host_is_heard(&mut self, host: HostId) {
         self.silent.remove(&host);
-        match self.hosts.get_mut(&host) {
-            Some(load) if load.standing == HostStanding::Lost => load.back(),
-            Some(load) => load.is_silent = false,
-            None => {}
+        if let Some(load) = self.hosts.get_mut(&host).filter(|h| h.standing == HostStanding::Lost) {
+            load.back();
         }
     }
 
@@ -309,7 +302,7 @@ impl Plan {
     /// The host with the least load among those with room.
     fn best_host(&self, now: Instant, tail: bool, without: &[HostId]) -> Option<HostId> {
         let room = |(id, h): &(&HostId, &HostLoad)| {
-            h.in_flight < h.allowed(now, tail) && !without.contains(id)
+            h.in_flight < h.allowed(now, tail) && !without.contains(id) && !self.silent.contains(id)
         };
         let (host, _) = self.hosts.iter().filter(room).min_by(|(_, a), (_, b)| {
             let load = |h: &HostLoad, other: &HostLoad| {
@@ -551,7 +544,16 @@ impl Plan {
 
     /// Attempts that all hosts together may have under way.
     pub fn capacity(&self) -> u32 {
-        self.hosts.values().filter(|h| h.takes_new()).map(HostLoad::limit).sum()
+        let takes =
+            |(id, h): &(&HostId, &HostLoad)| h.is_up() && !h.drains && !self.silent.contains(id);
+        self.hosts.iter().filter(takes).map(|(_, h)| h.limit()).sum()
+    }
+
+    /// Whether every host that is up is to be taken out: nothing is launched until one is given
+    /// work again.
+    pub fn is_drained(&self) -> bool {
+        let mut up = self.hosts.values().filter(|h| h.is_up()).peekable();
+        up.peek().is_some() && up.all(|h| h.drains)
     }
 
     /// Each host that took part, with its standing, attempts under way and counts.

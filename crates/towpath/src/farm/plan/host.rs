@@ -49,8 +49,6 @@ pub(super) fn pause(setbacks: u32) -> Duration {
 #[derive(Clone, Debug)]
 pub(super) struct HostLoad {
     pub(super) standing: HostStanding,
-    /// It leaves everything unanswered: it gets nothing new.
-    pub(super) is_silent: bool,
     /// It is to be taken out: it gets nothing new.
     pub(super) drains: bool,
     pub(super) slots: u32,
@@ -74,7 +72,6 @@ impl HostLoad {
     pub(super) fn new(slots: u16, jobs: Option<u16>) -> Self {
         Self {
             standing: HostStanding::Up,
-            is_silent: false,
             drains: false,
             slots: u32::from(slots.max(1)),
             jobs: jobs.map(|j| u32::from(j.max(1))),
@@ -90,11 +87,6 @@ impl HostLoad {
 
     pub(super) fn is_up(&self) -> bool {
         self.standing == HostStanding::Up
-    }
-
-    /// Whether it may be given something.
-    pub(super) fn takes_new(&self) -> bool {
-        self.is_up() && !self.is_silent && !self.drains
     }
 
     /// Most items in flight while there are plenty.
@@ -114,7 +106,7 @@ impl HostLoad {
     /// Items that it may have in flight now. `tail`: few are left, nothing may queue.
     pub(super) fn allowed(&self, now: Instant, tail: bool) -> u32 {
         match self.jobs {
-            _ if !self.takes_new() || self.paused_until > now => 0,
+            _ if !self.is_up() || self.drains || self.paused_until > now => 0,
             _ if self.setbacks_in_a_row > 0 => 1,
             Some(jobs) => jobs,
             None if tail => self.slots,
@@ -130,7 +122,6 @@ impl HostLoad {
     /// It is back: what it did before does not count against it.
     pub(super) fn back(&mut self) {
         self.standing = HostStanding::Up;
-        self.is_silent = false;
         self.setbacks_in_a_row = 0;
         self.paused_until = Instant::ZERO;
     }

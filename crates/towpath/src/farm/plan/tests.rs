@@ -652,6 +652,10 @@ fn a_drained_host_ends_what_it_has_and_gets_no_more() {
     let all = plan.capacity();
     plan.host_drains(host(1), true);
     assert_eq!(plan.capacity(), all / 2);
+    assert!(!plan.is_drained());
+    plan.host_drains(host(2), true);
+    assert!(plan.is_drained());
+    plan.host_drains(host(2), false);
     for l in &first {
         plan.ended(ms(1), l.tag, exit(Ending::Exited(0)));
     }
