@@ -183,8 +183,8 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 impl Starting {
-    /// Waits until the daemon says how its start went; gives its process with the answer. Ends it
-    /// where an interrupt comes before.
+    /// Waits until the daemon says how its start went; gives its process with the answer. Ends it,
+    /// and sees it off, where it takes too long or an interrupt comes before.
     pub(super) fn wait(self, interrupt: &AtomicBool) -> anyhow::Result<(Started, Child)> {
         self.wait_unless(interrupt, || None)
     }
@@ -215,7 +215,7 @@ impl Starting {
                 }
                 Err(_) if Instant::now() < deadline => {}
                 Err(_) => {
-                    let _ = self.child.kill();
+                    self.undo();
                     bail!(
                         "daemon {number} did not start within {} s\nhint: see {}",
                         self.within.as_secs(),
