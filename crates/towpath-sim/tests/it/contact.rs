@@ -204,8 +204,9 @@ fn a_leader_that_was_away_while_two_lost_each_other_strikes_neither_off() {
 fn a_host_that_slept_within_its_time_to_come_back_is_reached_again() {
     let mut vm = Vm::up_with(4, |_| ms(6000));
     let (ids, _) = (ids(&vm, 4), pair(&mut vm));
-    // Nobody else is heard, so the leader waits for twelve seconds more.
-    let until = vm.world.now() + ms(15_000);
+    // No more are heard than are silent: once the conversation is over, after six seconds, the
+    // leader gives them three more to come back.
+    let until = vm.world.now() + ms(8000);
     for host in [2, 3] {
         vm.world.pause(host, until);
     }
