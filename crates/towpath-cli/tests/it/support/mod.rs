@@ -109,7 +109,7 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// Waits for an event of hosts on a client that watches.
-pub fn wait_for(client: &mut Client, what: impl Fn(&HostEvent) -> bool) -> bool {
+pub fn wait_for(client: &mut Client, mut what: impl FnMut(&HostEvent) -> bool) -> bool {
     let deadline = std::time::Instant::now() + Duration::from_secs(15);
     loop {
         let left = deadline.saturating_duration_since(std::time::Instant::now());
