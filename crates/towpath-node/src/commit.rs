@@ -89,6 +89,11 @@ impl Proposals {
         })
     }
 
+    /// Whether it is not decided yet that a host is deleted, and will be.
+    pub(crate) fn deletes(&self, host: HostId) -> bool {
+        self.stated.contains_key(&Fact::Left(host, true))
+    }
+
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()

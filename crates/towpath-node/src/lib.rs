@@ -16,6 +16,7 @@
 //! | `joining`, `standing` | a join under way; a host and its leader, over silences |
 //! | `lead` | what only a leader has: |
 //! | `commit`, `contents` | what the log was asked for, and who waits; what it only names |
+//! | `ledger` | a leader that asks nobody: what it decides, on its way to a disk |
 //! | [`invitations`] | tokens that were issued |
 //! | `suspects`, `broken` | hosts out of contact; hosts that cannot reach each other |
 //! | `telling` | what members are still to hear |
@@ -65,6 +66,7 @@ mod hello;
 mod joining;
 mod lanes;
 mod lead;
+mod ledger;
 mod local;
 mod marked;
 mod metrics;

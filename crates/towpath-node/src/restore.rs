@@ -5,6 +5,7 @@
 //! calls them, since it may receive elsewhere now. Then it leads in a new term, with a gap in the
 //! indices, so that nothing that a member out of reach has heard of is numbered twice.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -12,9 +13,13 @@ use core::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use towpath_proto::HostKey;
 use towpath_vm::Snapshot;
+use towpath_vm::consensus::Stored;
+use towpath_vm::control::{ControlState, StateError};
 use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
-use towpath_wire::{HostId, Instant};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::ledger::Ledger;
 
 /// Terms below this bit count leaders; those from it on, how often a founder has led again alone,
 /// whoever led meanwhile: what was decided before that is earlier than all that comes after.
@@ -34,6 +39,9 @@ pub struct Saved {
     /// It is to lead alone, whoever may lead by now.
     #[serde(skip)]
     pub(crate) alone: bool,
+    /// All that it had decided, where that was written down.
+    #[serde(skip)]
+    pub(crate) state: Option<Box<ControlState>>,
 }
 
 /// Why a kept table is of no use.
@@ -54,6 +62,9 @@ pub enum SavedError {
     /// It is another host's.
     #[error("it belongs to a host with another key")]
     OtherKey,
+    /// What was decided does not decode.
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 impl Saved {
@@ -97,6 +108,20 @@ impl Saved {
         Self { led, ..self }
     }
 
+    /// The same with groups and mailboxes, as what was written of them ([`Node::to_write`]) says.
+    /// That of an earlier life than the table's is passed over: false.
+    ///
+    /// [`Node::to_write`]: crate::Node::to_write
+    pub fn remember(&mut self, written: &Stored) -> Result<bool, SavedError> {
+        let state = Ledger::read(written)?;
+        let leader = |of: &Snapshot| of.table.get(of.leader).map(|host| host.key);
+        let (own, theirs) = (&self.snapshot, state.snapshot());
+        // The table may not have reached the disk since.
+        let is_of_it = theirs.term >= own.term && leader(theirs) == leader(own);
+        self.state = is_of_it.then(|| Box::new(state));
+        Ok(is_of_it)
+    }
+
     /// The same for a founder that is to lead alone, whoever may lead meanwhile.
     #[must_use]
     pub fn alone(mut self) -> Self {
@@ -136,6 +161,10 @@ pub(crate) struct Recovery {
     pub(crate) until: Instant,
     /// The last term that it may have led in.
     pub(crate) led: u64,
+    /// What it had decided.
+    pub(crate) state: Option<Box<ControlState>>,
+    /// Tasks that ask about groups and mailboxes, as their hosts say.
+    pub(crate) registered: BTreeMap<HostId, BTreeSet<TaskId>>,
 }
 
 /// Keys of deleted hosts, and who they were.

@@ -9,6 +9,7 @@ mod excess;
 mod hostile;
 mod joining;
 mod kept;
+mod ledger;
 mod loss;
 mod maintenance;
 mod metrics;

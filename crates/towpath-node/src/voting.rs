@@ -29,6 +29,8 @@ use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
 
+use crate::ledger::Ledger;
+
 /// How long a tick of the replica is: its settings count in these.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Bytes of entries after which the state takes their place.
@@ -56,6 +58,8 @@ pub(crate) struct Voting {
     pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
     /// `None`: the leader asks nobody, and nobody else comes to lead.
     pub(crate) voter: Option<Box<Voter>>,
+    /// The owner writes down what this host, which asks nobody, decides.
+    pub(crate) ledger: Option<Box<Ledger>>,
     pub(crate) rng: Rng,
     /// The entry as of which the owner has the table on its disk.
     pub(crate) kept: u64,
@@ -89,6 +93,7 @@ impl Voting {
         Self {
             vm_key,
             voter,
+            ledger: None,
             rng,
             kept: 0,
             untold,
@@ -100,9 +105,11 @@ impl Voting {
         }
     }
 
-    /// The log that several keep, if they do.
+    /// The log that several keep, or a disk, if they do.
     pub(crate) fn log(&mut self) -> Option<&mut dyn Commits> {
-        self.voter.as_deref_mut().map(|voter| voter as &mut dyn Commits)
+        let Self { voter, ledger, .. } = self;
+        let voter = voter.as_deref_mut().map(|voter| voter as &mut dyn Commits);
+        voter.or_else(|| ledger.as_deref_mut().map(|ledger| ledger as &mut dyn Commits))
     }
 }
 

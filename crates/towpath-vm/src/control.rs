@@ -201,6 +201,27 @@ impl ControlState {
         Self { invitations, ..self }
     }
 
+    /// The same, with groups and mailboxes as `before` has them, the state of the same leader in
+    /// its life before. Tasks of hosts that are not up, and those that do not live, are over;
+    /// nobody waits for an answer any more.
+    #[must_use]
+    pub fn with_tasks_of(mut self, before: Self, lives: impl Fn(TaskId) -> bool) -> Self {
+        let Self { registry, answers, registered, .. } = before;
+        let all = registered.clone();
+        self = Self { registry, answers, registered, ..self };
+        for task in all {
+            if self.is_up(task.host()) && lives(task) {
+                self.registry.forget_waits(task);
+            } else {
+                self.task_over(task);
+            }
+        }
+        while self.registry.poll().is_some() {}
+        // Whoever kept these bytes has ended.
+        self.registry.released();
+        self
+    }
+
     /// A member's copy: the hosts of a snapshot.
     pub fn from_snapshot(snapshot: Snapshot) -> Self {
         Self::new(ControlLog::from_snapshot(snapshot))

@@ -31,7 +31,9 @@ use zeroize::Zeroizing;
 
 use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
+use crate::journal::OpenError;
 use crate::keeper::Keeper;
+use crate::ledger::Ledger;
 use crate::lock::{Holder, Lock};
 use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
@@ -157,6 +159,9 @@ pub enum DaemonError {
     /// What it kept of its virtual machine cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// What it had decided cannot be used.
+    #[error(transparent)]
+    Ledger(#[from] OpenError),
     /// It cannot keep that it lives again.
     #[error(transparent)]
     Term(#[from] TermError),
@@ -414,7 +419,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let socket = socket_path(&options.dir, SOCK)?;
     let clock = Clock::start();
     let crypto = RealCrypto::new(key_file(&options.dir.join(HOST_KEY))?);
-    let saved = saved(options)?;
+    let (saved, keeper) = kept(options)?;
     let (udp, links) = open_links_again(&options.listen, saved.as_ref(), &crypto.public_key())?;
     let config = NodeConfig {
         name: options.name.clone(),
@@ -447,7 +452,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             library: Library::find(&options.dir),
         },
         descriptors,
-        keeper: keeper(options)?,
+        keeper,
         // In vain only where its guard has gone, which ends it, too.
         words: options.engine.words.as_deref().and_then(|path| Sheet::open(path).ok()),
     };
@@ -476,14 +481,19 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     Ok(result?)
 }
 
-/// What a founder has kept of an earlier life, which begins anew.
-fn saved(options: &DaemonOptions) -> Result<Option<Saved>, DaemonError> {
-    let saved = match options.role {
-        Role::Found(_) => table::read(&options.dir)?,
-        Role::Join(_) => None,
+/// What a founder has kept of an earlier life, for this one, and what keeps it on.
+fn kept(options: &DaemonOptions) -> Result<(Option<Saved>, Option<Keeper>), DaemonError> {
+    let Role::Found(_) = options.role else { return Ok((None, None)) };
+    let mut saved = table::read(&options.dir)?;
+    let voters = options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1);
+    let ledger = match voters {
+        1 => Some(Ledger::open(&options.dir, saved.as_mut())?),
+        _ => None,
     };
     let saved = saved.map(|saved| if options.recover { saved.alone() } else { saved });
-    Ok(saved.map(|saved| table::begin(&options.dir, saved)).transpose()?)
+    let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
+    let keeper = Keeper::start(&options.dir, ledger).map_err(system("starting the keeper"))?;
+    Ok((saved, Some(keeper)))
 }
 
 /// The node of a newcomer, or of the founder with the tokens that it has issued in earlier lives.
@@ -519,16 +529,6 @@ fn node(
             let target = JoinTarget { addr, key, others, invitation };
             Ok(Node::join(now, config, Box::new(crypto), rng, target))
         }
-    }
-}
-
-/// What keeps the table of hosts and the tokens, where this daemon founds.
-fn keeper(options: &DaemonOptions) -> Result<Option<Keeper>, DaemonError> {
-    match options.role {
-        Role::Found(_) => {
-            Ok(Some(Keeper::start(&options.dir).map_err(system("starting the keeper"))?))
-        }
-        Role::Join(_) => Ok(None),
     }
 }
 

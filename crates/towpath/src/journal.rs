@@ -2,10 +2,11 @@
 //! own, so that no engine ever waits for a disk. What the file holds is in
 //! [`towpath_vm::consensus::journal`].
 //!
-//! What was synced is told by number. Where the disk is full, the thread cuts off what it wrote in
-//! part and tries again until there is room; nothing is told meanwhile, and a leader gives way to
-//! others. Where a sync fails, nobody can know what the disk holds: the journal ends for good, and
-//! is read anew by the next start.
+//! What was synced is told by number; where it is enough that a killed daemon loses nothing
+//! ([`Sync::Within`]), it is told once the kernel has it, and brought to the disk soon after. Where
+//! the disk is full, the thread cuts off what it wrote in part and tries again until there is room;
+//! nothing is told meanwhile. Where a sync fails, nobody can know what the disk holds: the journal
+//! ends for good, and is read anew by the next start.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use towpath_vm::consensus::journal::{Head, Journal, JournalError, Recovered, recover};
@@ -58,8 +59,8 @@ pub enum OpenError {
     /// It is not whole.
     #[error(
         "the replicated log in {path} cannot be used: {why}\n\
-         hint: if most of the other voters still run, move the file away: this host then comes \
-         back as a new voter; else put back a copy of it"
+         hint: put back a copy of it; without one, move the file away: groups and mailboxes then \
+         begin anew"
     )]
     Damaged {
         /// Which file.
@@ -100,6 +101,16 @@ pub enum Health {
 /// Tells the engine that more has been synced: called on the journal's thread, briefly.
 pub type Wake = Box<dyn Fn() + Send>;
 
+/// When a write is told as synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Once the disk has it.
+    Promised,
+    /// Once the kernel has it; the disk has it within this time. A machine that loses its power
+    /// loses what was written in that time.
+    Within(Duration),
+}
+
 #[derive(Default)]
 struct Queue {
     writes: Vec<Write>,
@@ -121,14 +132,20 @@ impl Desk {
         result
     }
 
-    /// What came since the last time; waits for it. `None` at the end.
-    fn next(&self) -> Option<Vec<Write>> {
+    /// What came since the last time; waits for it, for `most` at most where that is said. `None`
+    /// at the end.
+    fn next(&self, most: Option<Duration>) -> Option<Vec<Write>> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let nothing = |q: &mut Queue| !q.over && q.writes.is_empty();
-        let waited = self.bell.wait_while(queue, nothing);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut queue = match most {
+            None => self.bell.wait_while(queue, nothing).unwrap_or_else(PoisonError::into_inner),
+            Some(most) => {
+                let waited = self.bell.wait_timeout_while(queue, most, nothing);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         let writes = std::mem::take(&mut queue.writes);
-        if writes.is_empty() { None } else { Some(writes) }
+        if writes.is_empty() && queue.over { None } else { Some(writes) }
     }
 
     /// Waits before a further try. False at the end.
@@ -153,7 +170,12 @@ impl std::fmt::Debug for JournalFile {
 
 impl JournalFile {
     /// Begins a journal in `dir`, which has none, for a replica that is new.
-    pub fn create(dir: &Path, head: Head, life: u64, wake: Wake) -> Result<Self, OpenError> {
+    pub fn create(
+        dir: &Path,
+        head: Head,
+        life: u64,
+        (sync, wake): (Sync, Wake),
+    ) -> Result<Self, OpenError> {
         let system = |why| OpenError::System { path: dir.join(NAME), why };
         Dir::make(dir)?;
         if dir.join(NAME).exists() {
@@ -161,12 +183,16 @@ impl JournalFile {
         }
         let (journal, bytes) = Journal::begin(&head, 1, life);
         let begun = Files { dir: dir.into(), head, boot: (1, life) }.replace(&bytes);
-        Ok(Self::start(begun.map_err(system)?, journal, (dir, head, (1, life)), wake))
+        Ok(Self::start(begun.map_err(system)?, journal, (dir, head, (1, life)), (sync, wake)))
     }
 
     /// Opens the journal in `dir` for a further start; `None` where there is none. `life` is a
     /// number drawn for this start.
-    pub fn open(dir: &Path, life: u64, wake: Wake) -> Result<Option<Opened>, OpenError> {
+    pub fn open(
+        dir: &Path,
+        life: u64,
+        (sync, wake): (Sync, Wake),
+    ) -> Result<Option<Opened>, OpenError> {
         let path = dir.join(NAME);
         let system = |why| OpenError::System { path: path.clone(), why };
         let mut file = match Dir::make(dir)?.file(NAME, OFlags::RDWR) {
@@ -198,7 +224,7 @@ impl JournalFile {
         begin().map_err(system)?;
         // What was to take its place never did.
         let _ = fs::remove_file(dir.join(NEW));
-        let journal = Self::start(file, journal, (dir, head, (boot, life)), wake);
+        let journal = Self::start(file, journal, (dir, head, (boot, life)), (sync, wake));
         let Head { generation, id, .. } = head;
         Ok(Some(Opened { journal, generation, id, boot, stored, torn }))
     }
@@ -207,11 +233,11 @@ impl JournalFile {
         file: File,
         journal: Journal,
         (dir, head, boot): (&Path, Head, (u32, u64)),
-        wake: Wake,
+        (sync, wake): (Sync, Wake),
     ) -> Self {
         let desk = Arc::new(Desk::default());
         let files = Files { dir: dir.into(), head, boot };
-        let mut writer = Writer { file, journal, files };
+        let mut writer = Writer { file, journal, files, sync, unsynced: None };
         let own = Arc::clone(&desk);
         let work = move || writer.run(&own, &wake);
         let thread = std::thread::Builder::new().name("journal".into()).spawn(work);
@@ -288,11 +314,17 @@ struct Writer {
     file: File,
     journal: Journal,
     files: Files,
+    sync: Sync,
+    /// Since when there is something that the disk may not have.
+    unsynced: Option<Instant>,
 }
 
 impl Writer {
     fn run(&mut self, desk: &Desk, wake: &Wake) {
-        while let Some(writes) = desk.next() {
+        while let Some(writes) = desk.next(self.sync_in()) {
+            if self.sync_in().is_some_and(|rest| rest.is_zero()) && !self.sync_late(desk) {
+                return;
+            }
             let mut rest = &writes[..];
             while !rest.is_empty() {
                 let (batch, later) = rest.split_at(batch(rest));
@@ -303,6 +335,30 @@ impl Writer {
                 let synced = batch.last().map_or(0, |write| write.number);
                 desk.change(|queue| queue.synced = synced);
                 wake();
+            }
+        }
+        self.sync_late(desk);
+    }
+
+    /// How long until what was told as synced is to be on the disk, if that is not so yet.
+    fn sync_in(&self) -> Option<Duration> {
+        match (self.sync, self.unsynced) {
+            (Sync::Within(time), Some(since)) => Some(time.saturating_sub(since.elapsed())),
+            _ => None,
+        }
+    }
+
+    /// Brings what was written to the disk. False where nobody can know whether it is there.
+    fn sync_late(&mut self, desk: &Desk) -> bool {
+        if self.unsynced.take().is_none() {
+            return true;
+        }
+        match self.sync_all() {
+            Ok(()) => true,
+            Err(Fault::Synced(why) | Fault::Written(why)) => {
+                told(desk, Health::Failed, &why);
+                desk.health.store(Health::Failed as u8, Ordering::Relaxed);
+                false
             }
         }
     }
@@ -351,9 +407,19 @@ impl Writer {
         };
         if !bytes.is_empty() {
             self.append(&bytes)?;
-            self.file.sync_data().map_err(Fault::Synced)?;
+            if self.sync != Sync::Promised {
+                self.journal = journal;
+                self.unsynced.get_or_insert_with(Instant::now);
+                return Ok(());
+            }
         }
         self.journal = journal;
+        self.sync_all()
+    }
+
+    /// All that was written is on the disk, and a mark says so to who reads it.
+    fn sync_all(&mut self) -> Result<(), Fault> {
+        self.file.sync_data().map_err(Fault::Synced)?;
         let (mut journal, mut mark) = (self.journal.clone(), Vec::new());
         journal.mark(&mut mark);
         // Nothing is promised about a mark: where there is no room, there is none.

@@ -15,7 +15,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use towpath_node::Node;
+use towpath_wire::Instant;
 
+use crate::ledger::Ledger;
 use crate::log;
 
 /// After a file could not be written, how long until it is tried again.
@@ -116,23 +118,27 @@ pub(crate) struct Keeper {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<Failing>,
+    /// What this host decides, where it leads alone.
+    pub(crate) ledger: Option<Ledger>,
 }
 
 impl Keeper {
     /// One for the founder in `dir`.
-    pub(crate) fn start(dir: &Path) -> io::Result<Self> {
+    pub(crate) fn start(dir: &Path, ledger: Option<Ledger>) -> io::Result<Self> {
         let (desk, failing) = (Arc::new(Desk::default()), Arc::new(Failing::default()));
         let (own, orders, dir) = (Arc::clone(&failing), Arc::clone(&desk), dir.to_path_buf());
         let there = dir.clone();
         let work = move || keep(&there, &orders, &own);
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        Ok(Self { dir, at: 0, kept_at: Arc::default(), desk, thread: Some(thread), failing })
+        let (kept_at, thread) = (Arc::default(), Some(thread));
+        Ok(Self { dir, at: 0, kept_at, desk, thread, failing, ledger })
     }
 
     /// Has the table kept, where it has changed.
-    pub(crate) fn look_at(&mut self, node: &mut Node) {
+    pub(crate) fn look_at(&mut self, now: Instant, node: &mut Node) {
         node.kept(self.kept_at.load(Ordering::Acquire));
-        if node.log_index() == self.at {
+        let waits = self.ledger.as_ref().is_some_and(|ledger| !ledger.has_begun(now));
+        if waits || node.log_index() == self.at {
             return;
         }
         if let Some(saved) = node.saved() {
@@ -156,9 +162,11 @@ impl Keeper {
     }
 
     /// What cannot be written, and what that means.
-    pub(crate) fn troubles(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn troubles(&self, now: Instant) -> impl Iterator<Item = &'static str> {
         let all = Kept::ALL.iter().zip(&self.failing.0);
-        all.filter(|(_, failing)| failing.load(Ordering::Relaxed)).map(|(kept, _)| kept.trouble())
+        let failing = all.filter(|(_, failing)| failing.load(Ordering::Relaxed));
+        let ledger = self.ledger.iter().filter_map(move |ledger| ledger.trouble(now));
+        failing.map(|(kept, _)| kept.trouble()).chain(ledger)
     }
 
     /// Waits for what was handed over last to be kept; with `forget`, there is no table any more.
@@ -168,6 +176,7 @@ impl Keeper {
             let _ = thread.join();
         }
         if forget {
+            self.ledger = None;
             crate::table::remove(&self.dir);
         }
     }
@@ -249,7 +258,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let dir = dir.path();
             let read = || fs::read(dir.join(kept.name())).unwrap();
-            let mut keeper = Keeper::start(dir).unwrap();
+            let mut keeper = Keeper::start(dir, None).unwrap();
             let (tell, told) = channel();
             let say = |text: &str| {
                 let tell = tell.clone();
@@ -257,17 +266,17 @@ mod tests {
                 keeper.keep(kept, text.into(), Some(told));
             };
             say("before");
-            assert!(told.recv().unwrap() && keeper.troubles().next().is_none());
+            assert!(told.recv().unwrap() && keeper.troubles(Instant::ZERO).next().is_none());
             // As on a full disk: nothing new can be made there.
             let blocked = dir.join(format!("{}.new", kept.name()));
             fs::create_dir(&blocked).unwrap();
             say("first");
             assert!(!told.recv().unwrap());
-            assert!(keeper.troubles().eq([kept.trouble()]));
+            assert!(keeper.troubles(Instant::ZERO).eq([kept.trouble()]));
             assert!(read().ends_with(b"before"), "the last whole one is there");
             fs::remove_dir(&blocked).unwrap();
             say("second");
-            assert!(told.recv().unwrap() && keeper.troubles().next().is_none());
+            assert!(told.recv().unwrap() && keeper.troubles(Instant::ZERO).next().is_none());
             assert!(read().ends_with(b"second"));
             keeper.end(false);
         }
@@ -278,7 +287,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let blocked = dir.path().join("tokens.new");
         fs::create_dir(&blocked).unwrap();
-        let mut keeper = Keeper::start(dir.path()).unwrap();
+        let mut keeper = Keeper::start(dir.path(), None).unwrap();
         let (tell, told) = channel();
         let say: Told = Box::new(move |is| tell.send(is).unwrap());
         keeper.keep(Kept::Tokens, b"revoked".to_vec(), Some(say));

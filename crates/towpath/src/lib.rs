@@ -56,6 +56,7 @@ pub mod farm;
 #[doc(hidden)]
 pub mod journal;
 mod keeper;
+mod ledger;
 #[doc(hidden)]
 pub mod leftovers;
 #[doc(hidden)]

@@ -157,6 +157,7 @@ pub(crate) fn remove(dir: &Path) {
     // In vain only where there is none, or where the directory has gone.
     let _ = fs::remove_file(path(dir));
     let _ = fs::remove_file(dir.join(TERM));
+    crate::ledger::remove(dir);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::support::{PROMPT, Vm, text, wait_for, watch};
 use towpath::protocol::{HostEvent, Reply};
 use towpath::task::Wanted;
 use towpath::{Client, Task};
+use towpath_vm::talk::MailRules;
 
 const ANY: Wanted = Wanted { source: None, tag: None, context: 0 };
 
@@ -146,7 +147,8 @@ fn a_founder_that_was_killed_and_starts_again_has_its_hosts_and_tasks_go_on() {
     drop((a, b));
     assert!(vm.towpath(&["down"]).status.success());
     assert!(founder.child.wait().unwrap().success());
-    assert!(!vm.vm_dir().host(1).join("table").exists());
+    let left = ["table", "term", "control"].map(|name| vm.vm_dir().host(1).join(name).exists());
+    assert_eq!(left, [false; 3]);
 }
 
 #[test]
@@ -356,4 +358,59 @@ fn a_crowd_of_daemons_on_a_busy_machine_loses_nobody() {
     let lost = |e: &&HostEvent| matches!(e, HostEvent::Lost(_) | HostEvent::LeaderLost(_));
     let lost = news.iter().filter(lost).count();
     assert_eq!((lost, hosts(&vm).len()), (0, crowd.parse().unwrap()));
+}
+
+/// What is in the mailbox `m` for all to take.
+fn entries(task: &mut Task) -> usize {
+    task.mailboxes("m").unwrap().iter().map(|mailbox| mailbox.entries.len()).sum()
+}
+
+#[test]
+fn groups_and_mailboxes_outlive_a_founder_that_leads_alone_and_the_whole_machine() {
+    let (vm, mut founder, mut a, mut b) = three();
+    let rules = MailRules { persistent: true, many: true, ..MailRules::default() };
+    assert_eq!(a.join_group("g").unwrap(), 0);
+    for round in 1..=3 {
+        b.mail_put("m", None, rules, 0, vec![round; 100]).unwrap();
+        // At once behind the answer: what was answered is written.
+        founder.die(&vm);
+        founder = Founder::start(&vm);
+        for host in 2..=3 {
+            wait_until_frozen(&vm, host, false);
+        }
+        assert_eq!(entries(&mut a), usize::from(round));
+        assert_eq!(a.group_members("g").unwrap().members, [Some(a.id())]);
+    }
+    assert_eq!(b.join_group("g").unwrap(), 1, "as if nothing had been");
+    // All die at once: tasks have ended, and what outlives them is there.
+    drop((a, b));
+    for host in 2..=3 {
+        Vm::signal(vm.pid(host), "-KILL");
+    }
+    founder.die(&vm);
+    let founder = Founder::start(&vm);
+    let mut own = task(&vm, 1);
+    let begin = Instant::now();
+    let count = loop {
+        // Not before it leads again.
+        match own.mailboxes("m") {
+            Ok(boxes) => break boxes.iter().map(|mailbox| mailbox.entries.len()).sum::<usize>(),
+            Err(why) => assert!(begin.elapsed() < PROMPT, "{why}"),
+        }
+    };
+    assert_eq!(count, 3);
+    drop(own);
+    founder.die(&vm);
+    // One that is damaged is named, and nothing is made of it.
+    let log = vm.vm_dir().host(1).join("control/log");
+    let whole = std::fs::read(&log).unwrap();
+    std::fs::write(&log, [&[0; 4], &whole[4..]].concat()).unwrap();
+    let out = Founder::command(&vm, "127.0.0.1:0").output().unwrap();
+    let said = text(&out.stderr);
+    assert!(
+        !out.status.success() && said.contains("control/log") && said.contains("hint:"),
+        "{said}"
+    );
+    std::fs::write(&log, whole).unwrap();
+    Founder::start(&vm).die(&vm);
 }

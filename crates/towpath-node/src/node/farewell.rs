@@ -103,6 +103,7 @@ impl Node {
     pub fn unheard(&self) -> Vec<HostId> {
         let remembered = |host: &HostId| {
             self.log.as_ref().is_some_and(|log| log.deleted().values().any(|h| h == host))
+                || self.lead.proposals.deletes(*host)
         };
         self.lead.unheard.iter().copied().filter(remembered).collect()
     }

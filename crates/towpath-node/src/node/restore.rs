@@ -1,7 +1,7 @@
 //! A founder that starts again asks its members, then leads.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { mut snapshot, deleted, led, alone, .. } = saved;
+        let Saved { mut snapshot, deleted, led, alone, state, .. } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.by_key(&node.endpoint.public_key().0).map(|h| h.id);
         let others = snapshot.is_shared() || own != Some(snapshot.leader);
@@ -53,7 +53,8 @@ impl Node {
             node.come_back(now, &snapshot);
             return Ok(node);
         }
-        let recovery = Recovery { waiting: BTreeSet::new(), until: now + RECOVER_FOR, led };
+        let (waiting, registered) = (BTreeSet::new(), BTreeMap::new());
+        let recovery = Recovery { waiting, until: now + RECOVER_FOR, led, state, registered };
         node.lead.recovery = Some(recovery);
         node.take_state(now, snapshot, deleted);
         node.settle_recovery(now);
@@ -68,7 +69,7 @@ impl Node {
         }
         let (snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
         let voters = self.voting.voter.as_ref().map_or(self.config.voters, |voter| voter.wanted);
-        Some(Saved { snapshot, deleted, voters, led: 0, alone: false })
+        Some(Saved { snapshot, deleted, voters, led: 0, alone: false, state: None })
     }
 
     /// Others may lead by now: this founder joins them, as whoever holds the VM key may.
@@ -133,6 +134,7 @@ impl Node {
     pub(crate) fn handle_report_in_recovery(&mut self, now: Instant, from: HostId, report: Report) {
         if let Some(recovery) = &mut self.lead.recovery {
             recovery.waiting.remove(&from);
+            recovery.registered.insert(from, report.registered.iter().copied().collect());
         }
         let have = self.log.as_ref().map(|l| l.snapshot().place());
         let own = self.endpoint.public_key().0;
@@ -160,8 +162,9 @@ impl Node {
         if !recovery.waiting.is_empty() && now < recovery.until {
             return;
         }
-        let led = recovery.led;
-        self.lead.recovery = None;
+        let Some(Recovery { led, state, registered, .. }) = self.lead.recovery.take() else {
+            return;
+        };
         let Some(log) = self.log.take() else { return };
         let (mut snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
         snapshot.lost_after_ms = self.lost_after().as_millis() as u32;
@@ -175,7 +178,13 @@ impl Node {
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
         let issued = Invitations::of(core::mem::take(&mut self.lead.asking.restored));
-        self.log = Some(ControlState::new(log).with_deleted(deleted).with_invitations(issued));
+        let log = ControlState::new(log).with_deleted(deleted).with_invitations(issued);
+        self.log = Some(match state {
+            Some(before) => log.with_tasks_of(*before, |task| {
+                registered.get(&task.host()).is_none_or(|tasks| tasks.contains(&task))
+            }),
+            None => log,
+        });
         self.share_log(now);
         self.events.push_back(NodeEvent::Joined { me, again: false });
         let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();

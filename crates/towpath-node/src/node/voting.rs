@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::{Memory, Rng};
-use towpath_vm::consensus;
+use towpath_vm::consensus::{self, Write};
 use towpath_vm::control::{Command, ControlState, Leave};
 use towpath_vm::message::{Consensus, Entries, Keep, Resumed, Unreachable};
 use towpath_vm::{Change, Entry, HostState, Message};
@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::Node;
 use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
+use crate::ledger::Ledger;
 use crate::suspects::Suspect;
 use crate::voting::{LogName, Reach, Step, Voter};
 
@@ -125,6 +126,32 @@ impl Node {
         {
             let voter = Voter::found(now, me, self.config.voters, state, rng);
             self.voting.voter = Some(Box::new(voter));
+        } else if self.config.keeps_table {
+            self.voting.ledger = Some(Box::new(Ledger::new()));
+        }
+    }
+
+    /// What the owner is to write down next of what this host decides without asking anybody, if
+    /// there is anything. Nothing follows from it before [`Node::wrote`].
+    pub fn to_write(&mut self) -> Option<Write> {
+        self.voting.ledger.as_mut()?.write(self.log.as_ref()?)
+    }
+
+    /// Whether something that was decided waits for [`Node::wrote`].
+    pub fn waits_to_be_written(&self) -> bool {
+        self.voting.ledger.as_ref().is_some_and(|ledger| ledger.is_waiting())
+    }
+
+    /// The owner has written all that it was given up to this write; `None`: it cannot write, and
+    /// what is decided is lost with this host.
+    pub fn wrote(&mut self, now: Instant, up_to: Option<u64>, memory: &mut dyn Memory) {
+        let Some(ledger) = &mut self.voting.ledger else { return };
+        match up_to {
+            Some(number) => ledger.wrote(number),
+            None => ledger.is_not_kept(),
+        }
+        if ledger.is_due() {
+            self.pump(now, memory);
         }
     }
 

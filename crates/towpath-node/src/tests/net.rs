@@ -60,7 +60,7 @@ pub(super) struct Net {
     /// From where to where nothing passes.
     cut: BTreeSet<(usize, usize)>,
     way: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
-    serial: u64,
+    pub(super) serial: u64,
     /// Datagrams that went from one host to another.
     pub(super) passed: BTreeMap<(usize, usize), u64>,
 }

@@ -48,7 +48,7 @@ const MEMORY: ByteSize = ByteSize::from_mib(512);
 /// How often the wall clock is read.
 const FOLLOW: Duration = Duration::from_secs(1);
 /// How long another host may take to lead before this one, which did, ends.
-const HAND_OVER: Duration = Duration::from_millis(500);
+pub(super) const HAND_OVER: Duration = Duration::from_millis(500);
 /// What the node wants, and what the control thread reports, in one turn at most.
 const EVENTS_PER_TURN: usize = 4096;
 const REPORTS_PER_TURN: usize = 64;
@@ -175,6 +175,10 @@ impl Engine {
         node.serve(LABEL_METRICS..=LABEL_METRICS);
         let poll = Poll::new().map_err(system("epoll"))?;
         let waker = Waker::new().map_err(system("eventfd"))?;
+        if let Some(ledger) = keeper.as_ref().and_then(|keeper| keeper.ledger.as_ref()) {
+            let waker = waker.clone();
+            ledger.ring(move || waker.wake());
+        }
         let network = Network::new(udp, link_rate, KEY_LINKS, &poll);
         let network = network.map_err(system("watching the links"))?;
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
@@ -226,7 +230,7 @@ impl Engine {
         self.turn_begins();
         loop {
             self.drain(&mut joined)?;
-            if self.ending && self.has_handed_over() {
+            if self.ending && self.has_written() && self.has_handed_over() {
                 self.end();
                 return Ok(());
             }
@@ -311,6 +315,7 @@ impl Engine {
         let orphan = self.clients.orphans.values().min().copied();
         let others = orphan.into_iter().chain(self.doors.shut_until).chain(self.observers_due());
         let others = others.chain(self.remote_due()).chain(self.pending.ends_by);
+        let others = others.chain(self.disk_stalls_at());
         node.into_iter().chain(others).min()
     }
 
@@ -341,6 +346,7 @@ impl Engine {
     /// host that it came from waits for the acknowledgement with nothing but its timers.
     fn drain(&mut self, joined: &mut Option<&mut dyn FnMut(&Node)>) -> Result<(), EngineError> {
         self.pending.rushed = false;
+        self.look_at_ledger();
         self.carry_out(joined)?;
         loop {
             self.flush_tasks();
@@ -353,7 +359,7 @@ impl Engine {
             }
         }
         if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(&mut self.node);
+            keeper.look_at(self.clock.now(), &mut self.node);
         }
         self.guarded.bequest.look_at(&self.node);
         self.keep_tokens();
@@ -545,38 +551,12 @@ impl Engine {
         Served { bytes, more: true }
     }
 
-    /// Where no other host is left there is nobody to come back to, unless somebody was deleted who
-    /// may not have heard of it. A virtual machine that is over may leave lost hosts behind, too.
-    fn has_nobody_to_come_back_to(&self) -> bool {
-        let sole = self.node.hosts().count() == 1;
-        match self.node.saved() {
-            // Another one leads: this host comes back to it, unless that one has deleted it.
-            Some(_) if self.is_over && !self.node.leads() && !self.node.is_frozen() => {
-                self.pending.is_deleted || !self.node.is_listed()
-            }
-            Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
-            Some(saved) => sole && !saved.names_deleted(),
-            None => sole,
-        }
-    }
-
-    /// Where another host may lead, it does before this one ends, if it can within a moment.
-    fn has_handed_over(&mut self) -> bool {
-        let now = self.clock.now();
-        if let Some(by) = self.pending.ends_by {
-            return now >= by || !self.node.leads() && !self.node.is_frozen();
-        }
-        let hands = self.node.hand_lead_over(now, &mut self.memory);
-        self.pending.ends_by = Some(if hands { now + HAND_OVER } else { now });
-        !hands
-    }
-
     /// Ends everything: processes first, then the peers learn that we leave.
     fn end(&mut self) {
         self.control.stop();
         let forget = self.has_nobody_to_come_back_to();
         if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(&mut self.node);
+            keeper.look_at(self.clock.now(), &mut self.node);
             keeper.end(forget);
         }
         self.answer_kept();

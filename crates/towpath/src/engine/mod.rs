@@ -13,6 +13,7 @@ mod doors;
 mod held;
 mod input;
 mod jobs;
+mod keeping;
 mod launch;
 mod metrics;
 mod network;

@@ -16,7 +16,6 @@ use super::poll::Interest;
 use super::remote::Remote;
 use super::turn::Served;
 use super::unclaimed::Unclaimed;
-use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{
     ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
@@ -309,10 +308,11 @@ impl Engine {
 
     /// What somebody has to look after.
     fn trouble(&self) -> Vec<String> {
+        let now = self.clock.now();
         let refused = self.node.leader().zip(self.node.refused());
         let refused = refused.map(|(leader, why)| refuses(leader, why));
         let hint = "hint: make room on its disk; it goes on trying";
-        let not_kept = self.keeper.iter().flat_map(Keeper::troubles);
+        let not_kept = self.keeper.iter().flat_map(|keeper| keeper.troubles(now));
         let not_kept = not_kept.map(|trouble| format!("{trouble}\n{hint}"));
         refused.into_iter().chain(not_kept).collect()
     }

@@ -9,13 +9,13 @@ const HEAD: Head = Head { generation: 5, id: ReplicaId(7), salt: 99 };
 /// Longer than a busy machine needs to write a few bytes.
 const LONG: Duration = Duration::from_secs(30);
 
-fn wake() -> (Wake, Receiver<()>) {
+fn wake() -> ((Sync, Wake), Receiver<()>) {
     let (tell, told) = channel();
     // Who asks no more is not told.
     let bell = move || {
         let _ = tell.send(());
     };
-    (Box::new(bell), told)
+    ((Sync::Promised, Box::new(bell)), told)
 }
 
 fn entries(number: u64, from: u64, count: u64) -> Write {
@@ -161,4 +161,36 @@ fn a_full_disk_holds_writes_up_until_there_is_room_and_a_read_only_one_is_told()
     small.remount("ro");
     let why = JournalFile::open(dir, 3, wake().0).unwrap_err().to_string();
     assert!(why.contains("Read-only file system") && why.contains("/log"), "{why}");
+}
+
+#[test]
+fn what_is_synced_later_is_told_once_a_killed_daemon_keeps_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let ((_, bell), told) = wake();
+    let later = Sync::Within(Duration::from_hours(1));
+    let journal = JournalFile::create(dir.path(), HEAD, 1, (later, bell)).unwrap();
+    assert!(journal.write(snapshot(1, 1, 10)));
+    for n in 2..=40 {
+        assert!(journal.write(entries(n, n, 1)));
+    }
+    until(&journal, &told, 40);
+    // As a killed daemon leaves it: nothing but what the kernel has.
+    let copy = tempfile::tempdir().unwrap();
+    fs::copy(dir.path().join(NAME), copy.path().join(NAME)).unwrap();
+    assert_eq!(again(copy.path()).stored.entries.len(), 39);
+    drop(journal);
+    assert_eq!(again(dir.path()).stored.entries.len(), 39);
+    // Brought to the disk in time, which a mark shows: what is damaged before it is refused.
+    let ((_, bell), told) = wake();
+    let dir = tempfile::tempdir().unwrap();
+    let soon = Sync::Within(Duration::from_millis(1));
+    let journal = JournalFile::create(dir.path(), HEAD, 1, (soon, bell)).unwrap();
+    assert!(journal.write(snapshot(1, 1, 10)) && journal.write(entries(2, 2, 3)));
+    until(&journal, &told, 2);
+    let len = || fs::metadata(dir.path().join(NAME)).unwrap().len();
+    let (before, begin) = (len(), Instant::now());
+    while len() == before {
+        assert!(begin.elapsed() < LONG, "no mark is written");
+    }
+    drop(journal);
 }

@@ -1,0 +1,143 @@
+//! What a leader that asks nobody decides, on its way to a disk: nothing follows from a command
+//! before its owner has written it.
+//!
+//! ```text
+//!  propose ─▶ proposed ─▶ write(): entries, or all of the state ─▶ the owner's disk
+//!                 └───────────── poll(), once written ◀──────── wrote(number)
+//! ```
+//! What is written are records of the log that voters keep ([`towpath_vm::consensus`]), so that
+//! there is one format, and one reader.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use towpath_vm::consensus::{self, Body, Entry, Members, Record, Stored, Write};
+use towpath_vm::control::{Command, Commits, ControlState, Outcome, StateError, Ticket};
+
+/// The only term of a log that nobody else keeps.
+const TERM: u64 = 1;
+/// Bytes of entries after which the state takes their place.
+const COMPACT_AFTER: usize = 1 << 20;
+
+/// Commands that are being written, and what waits for that. Invariants: `proposed` has, in order,
+/// those that were not given out, the last of them at `last`; the first `of` them after
+/// `handed_to` were not handed to the owner.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    proposed: VecDeque<(u64, Command)>,
+    /// Index of the last command.
+    last: u64,
+    /// Of the last that the owner was given to write.
+    handed_to: u64,
+    /// Of the last that it has written.
+    written_to: u64,
+    /// Writes under way, and the last command in each.
+    writes: VecDeque<(u64, u64)>,
+    number: u64,
+    /// Bytes of entries since the state was written.
+    bytes: usize,
+    /// So many, and the state takes their place; nothing was written yet where it is zero.
+    compact_after: usize,
+}
+
+fn entry(index: u64, command: &Command) -> Entry {
+    let bytes = command.encode();
+    let body = Body::Command(consensus::Command { session: 0, number: 0, settled: 0, bytes });
+    Entry { term: TERM, index, body }
+}
+
+impl Ledger {
+    /// One that begins with whatever the state is then.
+    pub(crate) fn new() -> Self {
+        Self {
+            proposed: VecDeque::new(),
+            last: 1,
+            handed_to: 1,
+            written_to: 1,
+            writes: VecDeque::new(),
+            number: 0,
+            bytes: 0,
+            compact_after: 0,
+        }
+    }
+
+    /// What is to be written next, if anything. `state` has the effect of all that was given out.
+    pub(crate) fn write(&mut self, state: &ControlState) -> Option<Write> {
+        let compacts = self.bytes >= self.compact_after;
+        if !compacts && self.handed_to == self.last {
+            return None;
+        }
+        let mut records = Vec::new();
+        if compacts {
+            let index = self.proposed.front().map_or(self.last, |(first, _)| first - 1);
+            let (members, state) = (Members::default(), state.encode());
+            self.compact_after = COMPACT_AFTER.max(state.len());
+            self.bytes = 0;
+            let snapshot = consensus::Snapshot { index, term: TERM, members, state };
+            records.push(Record::Snapshot(Arc::new(snapshot)));
+            self.handed_to = index;
+        }
+        let new = self.proposed.iter().filter(|(index, _)| *index > self.handed_to);
+        for (index, command) in new {
+            let entry = entry(*index, command);
+            self.bytes += entry.size();
+            records.push(Record::Entry(entry));
+        }
+        self.handed_to = self.last;
+        self.number += 1;
+        self.writes.push_back((self.number, self.last));
+        Some(Write { number: self.number, replaces: compacts, records })
+    }
+
+    /// The owner has written all up to this write.
+    pub(crate) fn wrote(&mut self, number: u64) {
+        while let Some((_, last)) = self.writes.front().filter(|(write, _)| *write <= number) {
+            self.written_to = self.written_to.max(*last);
+            self.writes.pop_front();
+        }
+    }
+
+    /// The owner cannot write: what was decided is lost with this host, unless it is given all that
+    /// there is later.
+    pub(crate) fn is_not_kept(&mut self) {
+        self.written_to = self.last;
+        self.compact_after = 0;
+    }
+
+    /// Whether anything waits to be written.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.proposed.is_empty()
+    }
+
+    /// Whether there is something to give out.
+    pub(crate) fn is_due(&self) -> bool {
+        self.proposed.front().is_some_and(|(index, _)| *index <= self.written_to)
+    }
+
+    /// The state that the records of a log give.
+    pub(crate) fn read(stored: &Stored) -> Result<ControlState, StateError> {
+        let mut state = ControlState::decode(&stored.snapshot.state)?;
+        for Entry { index, body, .. } in &stored.entries {
+            if let Body::Command(command) = body {
+                let command = Command::decode(&command.bytes).map_err(|_| StateError::Malformed)?;
+                state.apply(*index, command);
+            }
+        }
+        Ok(state)
+    }
+}
+
+impl Commits for Ledger {
+    fn propose(&mut self, command: Command) -> Ticket {
+        self.last += 1;
+        self.proposed.push_back((self.last, command));
+        Ticket(self.last)
+    }
+
+    fn poll(&mut self) -> Option<Outcome> {
+        let (index, command) =
+            if self.is_due() { self.proposed.pop_front()? } else { return None };
+        Some(Outcome::Committed(index, Ticket(index), command))
+    }
+}
