@@ -12,13 +12,17 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use towpath_vm::consensus::config::STATE_MAX;
 use towpath_vm::consensus::{self, Body, Entry, Members, Record, Stored, Write};
 use towpath_vm::control::{Command, Commits, ControlState, Outcome, StateError, Ticket};
 
 /// The only term of a log that nobody else keeps.
 const TERM: u64 = 1;
-/// Bytes of entries after which the state takes their place.
-const COMPACT_AFTER: usize = 1 << 20;
+/// Bytes of entries after which the state takes their place: as many as the state has, between
+/// these. With the longest state, and all that may wait, a file is no longer than one that is read.
+const COMPACT_AFTER: [usize; 2] = [1 << 20, 32 << 20];
+/// What a record has beside its entry, at most.
+const RECORD_COST: usize = 40;
 
 /// Commands that are being written, and what waits for that. Invariants: `proposed` has, in order,
 /// those that were not given out, the last of them at `last`; the first `of` them after
@@ -37,8 +41,10 @@ pub(crate) struct Ledger {
     number: u64,
     /// Bytes of entries since the state was written.
     bytes: usize,
-    /// So many, and the state takes their place; nothing was written yet where it is zero.
+    /// So many, and the state takes their place; at zero it does next, whatever was written.
     compact_after: usize,
+    /// The state has more bytes than a journal takes: nothing is written any more.
+    is_too_long: bool,
 }
 
 fn entry(index: u64, command: &Command) -> Entry {
@@ -59,20 +65,26 @@ impl Ledger {
             number: 0,
             bytes: 0,
             compact_after: 0,
+            is_too_long: false,
         }
     }
 
     /// What is to be written next, if anything. `state` has the effect of all that was given out.
     pub(crate) fn write(&mut self, state: &ControlState) -> Option<Write> {
         let compacts = self.bytes >= self.compact_after;
-        if !compacts && self.handed_to == self.last {
+        if self.is_too_long || !compacts && self.handed_to == self.last {
             return None;
         }
         let mut records = Vec::new();
         if compacts {
-            let index = self.proposed.front().map_or(self.last, |(first, _)| first - 1);
+            let (_, index) = self.progress();
             let (members, state) = (Members::default(), state.encode());
-            self.compact_after = COMPACT_AFTER.max(state.len());
+            if state.len() > STATE_MAX {
+                self.is_too_long = true;
+                return None;
+            }
+            let [least, most] = COMPACT_AFTER;
+            self.compact_after = state.len().clamp(least, most);
             self.bytes = 0;
             let snapshot = consensus::Snapshot { index, term: TERM, members, state };
             records.push(Record::Snapshot(Arc::new(snapshot)));
@@ -81,7 +93,7 @@ impl Ledger {
         let new = self.proposed.iter().filter(|(index, _)| *index > self.handed_to);
         for (index, command) in new {
             let entry = entry(*index, command);
-            self.bytes += entry.size();
+            self.bytes += entry.size() + RECORD_COST;
             records.push(Record::Entry(entry));
         }
         self.handed_to = self.last;
@@ -101,18 +113,26 @@ impl Ledger {
     /// The owner cannot write: what was decided is lost with this host, unless it is given all that
     /// there is later.
     pub(crate) fn is_not_kept(&mut self) {
+        if self.handed_to < self.last {
+            self.compact_after = 0;
+        }
         self.written_to = self.last;
-        self.compact_after = 0;
     }
 
-    /// Whether anything waits to be written.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.proposed.is_empty()
+    /// Whether nothing is written any more, for the state is too long.
+    pub(crate) const fn is_too_long(&self) -> bool {
+        self.is_too_long
+    }
+
+    /// The last command, and the last that was given out.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.last, self.proposed.front().map_or(self.last, |(first, _)| first - 1))
     }
 
     /// Whether there is something to give out.
     pub(crate) fn is_due(&self) -> bool {
-        self.proposed.front().is_some_and(|(index, _)| *index <= self.written_to)
+        let first = self.proposed.front();
+        first.is_some_and(|(index, _)| *index <= self.written_to || self.is_too_long)
     }
 
     /// The state that the records of a log give.

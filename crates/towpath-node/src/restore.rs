@@ -116,8 +116,11 @@ impl Saved {
         let state = Ledger::read(written)?;
         let leader = |of: &Snapshot| of.table.get(of.leader).map(|host| host.key);
         let (own, theirs) = (&self.snapshot, state.snapshot());
-        // The table may not have reached the disk since.
         let is_of_it = theirs.term >= own.term && leader(theirs) == leader(own);
+        if is_of_it && theirs.place() > own.place() {
+            // The table had not reached the disk since.
+            (self.snapshot, self.deleted) = (theirs.clone(), state.deleted().clone());
+        }
         self.state = is_of_it.then(|| Box::new(state));
         Ok(is_of_it)
     }

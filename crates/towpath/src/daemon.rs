@@ -486,10 +486,10 @@ fn kept(options: &DaemonOptions) -> Result<(Option<Saved>, Option<Keeper>), Daem
     let Role::Found(_) = options.role else { return Ok((None, None)) };
     let mut saved = table::read(&options.dir)?;
     let voters = options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1);
-    let ledger = match voters {
-        1 => Some(Ledger::open(&options.dir, saved.as_mut())?),
-        _ => None,
-    };
+    // Where others may lead by now, it follows.
+    let follows = !options.recover && saved.as_ref().is_some_and(Saved::is_shared);
+    let open = (voters == 1 && !follows).then(|| Ledger::open(&options.dir, saved.as_mut()));
+    let ledger = open.transpose()?;
     let saved = saved.map(|saved| if options.recover { saved.alone() } else { saved });
     let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
     let keeper = Keeper::start(&options.dir, ledger).map_err(system("starting the keeper"))?;

@@ -261,6 +261,12 @@ impl JournalFile {
         })
     }
 
+    /// Whether one more write may wait.
+    pub fn has_room(&self) -> bool {
+        let queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.writes.len() < QUEUE_MAX
+    }
+
     /// All writes up to this one are on the disk.
     pub fn synced(&self) -> u64 {
         self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner).synced

@@ -15,7 +15,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use towpath_node::Node;
-use towpath_wire::Instant;
 
 use crate::ledger::Ledger;
 use crate::log;
@@ -135,9 +134,9 @@ impl Keeper {
     }
 
     /// Has the table kept, where it has changed.
-    pub(crate) fn look_at(&mut self, now: Instant, node: &mut Node) {
+    pub(crate) fn look_at(&mut self, node: &mut Node) {
         node.kept(self.kept_at.load(Ordering::Acquire));
-        let waits = self.ledger.as_ref().is_some_and(|ledger| !ledger.has_begun(now));
+        let waits = self.ledger.as_ref().is_some_and(|ledger| !ledger.has_begun());
         if waits || node.log_index() == self.at {
             return;
         }
@@ -162,10 +161,10 @@ impl Keeper {
     }
 
     /// What cannot be written, and what that means.
-    pub(crate) fn troubles(&self, now: Instant) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = &'static str> {
         let all = Kept::ALL.iter().zip(&self.failing.0);
         let failing = all.filter(|(_, failing)| failing.load(Ordering::Relaxed));
-        let ledger = self.ledger.iter().filter_map(move |ledger| ledger.trouble(now));
+        let ledger = self.ledger.iter().filter_map(Ledger::trouble);
         failing.map(|(kept, _)| kept.trouble()).chain(ledger)
     }
 
@@ -266,17 +265,17 @@ mod tests {
                 keeper.keep(kept, text.into(), Some(told));
             };
             say("before");
-            assert!(told.recv().unwrap() && keeper.troubles(Instant::ZERO).next().is_none());
+            assert!(told.recv().unwrap() && keeper.troubles().next().is_none());
             // As on a full disk: nothing new can be made there.
             let blocked = dir.join(format!("{}.new", kept.name()));
             fs::create_dir(&blocked).unwrap();
             say("first");
             assert!(!told.recv().unwrap());
-            assert!(keeper.troubles(Instant::ZERO).eq([kept.trouble()]));
+            assert!(keeper.troubles().eq([kept.trouble()]));
             assert!(read().ends_with(b"before"), "the last whole one is there");
             fs::remove_dir(&blocked).unwrap();
             say("second");
-            assert!(told.recv().unwrap() && keeper.troubles(Instant::ZERO).next().is_none());
+            assert!(told.recv().unwrap() && keeper.troubles().next().is_none());
             assert!(read().ends_with(b"second"));
             keeper.end(false);
         }

@@ -35,10 +35,18 @@ type Bell = Arc<OnceLock<Box<dyn Fn() + Send + std::marker::Sync>>>;
 pub(crate) struct Ledger {
     journal: JournalFile,
     bell: Bell,
-    /// The last write that it was given.
+    /// The last write that it was given, and the last that it has written.
     handed: u64,
-    /// Since when one of them is not written.
+    synced: u64,
+    /// Since when it has written nothing, though there is something.
     waits_since: Option<Instant>,
+    /// That is too long.
+    stalls: bool,
+    is_too_long: bool,
+    /// Owners' requests that are answered once so much has taken effect, by their clients.
+    pub(crate) unanswered: Vec<(u64, u64)>,
+    /// Told to end, it does once so much has.
+    pub(crate) ends_at: Option<u64>,
 }
 
 /// Where it is, in the directory of a host.
@@ -47,6 +55,20 @@ fn folder(dir: &Path) -> PathBuf {
 }
 
 impl Ledger {
+    const fn new(journal: JournalFile, bell: Bell) -> Self {
+        Self {
+            journal,
+            bell,
+            handed: 0,
+            synced: 0,
+            waits_since: None,
+            stalls: false,
+            is_too_long: false,
+            unanswered: Vec::new(),
+            ends_at: None,
+        }
+    }
+
     /// That of the founder in `dir`, which has kept `saved`: what its life before decided is put
     /// there.
     pub(crate) fn open(dir: &Path, saved: Option<&mut Saved>) -> Result<Self, OpenError> {
@@ -72,7 +94,7 @@ impl Ledger {
         let Some(opened) = opened else {
             let head = Head { generation: draw, id: ReplicaId(1), salt };
             let journal = JournalFile::create(&dir, head, draw, wake())?;
-            return Ok(Self { journal, bell, handed: 0, waits_since: None });
+            return Ok(Self::new(journal, bell));
         };
         match saved.map(|saved| saved.remember(&opened.stored)) {
             Some(Ok(true)) | None => {}
@@ -83,7 +105,7 @@ impl Ledger {
                 log!("groups and mailboxes begin anew: what is in {}: {why}", dir.display());
             }
         }
-        Ok(Self { journal: opened.journal, bell, handed: 0, waits_since: None })
+        Ok(Self::new(opened.journal, bell))
     }
 
     /// How the engine is woken where more has been written.
@@ -91,48 +113,60 @@ impl Ledger {
         let _ = self.bell.set(Box::new(ring));
     }
 
-    /// Has what was decided written, and what was written carried out.
+    /// Carries out what was written, and has what was decided written.
     pub(crate) fn look_at(&mut self, now: Instant, node: &mut Node, memory: &mut dyn Memory) {
-        let mut synced = self.journal.synced();
-        if synced >= self.handed {
-            self.waits_since = None;
+        let synced = self.journal.synced();
+        if synced > self.synced {
+            // It takes something.
+            self.waits_since = (synced < self.handed).then_some(now);
+            self.synced = synced;
         }
-        while self.is_well(now)
+        self.stalls = self.waits_since.is_some_and(|since| now >= since + STALLS);
+        self.is_too_long = node.is_too_long_to_write();
+        self.hand_over(now, node);
+        node.wrote(now, self.is_well().then_some(synced), memory);
+    }
+
+    /// Has what was decided written.
+    pub(crate) fn hand_over(&mut self, now: Instant, node: &mut Node) {
+        while self.is_well()
+            && self.journal.has_room()
             && let Some(write) = node.to_write()
         {
-            let number = write.number;
-            if !self.journal.write(write) {
-                break;
-            }
-            self.handed = number;
+            self.handed = write.number;
             self.waits_since.get_or_insert(now);
-            synced = self.journal.synced();
+            let taken = self.journal.write(write);
+            debug_assert!(taken, "nobody else writes");
         }
-        node.wrote(now, self.is_well(now).then_some(synced), memory);
     }
 
     /// Whether this life's state is in the place of the one before, as far as it can be: the table
     /// of this life is not to be on the disk before.
-    pub(crate) fn has_begun(&self, now: Instant) -> bool {
-        self.journal.synced() > 0 || self.handed > 0 && !self.is_well(now)
+    pub(crate) fn has_begun(&self) -> bool {
+        self.synced > 0 || !self.is_well()
     }
 
     /// Whether what is handed over is written soon.
-    fn is_well(&self, now: Instant) -> bool {
-        let stalls = self.due().is_some_and(|at| at <= now);
-        self.journal.health() == Health::Well && !stalls
+    pub(crate) fn is_well(&self) -> bool {
+        self.journal.health() == Health::Well && !self.stalls
     }
 
-    /// When a disk has been too slow to wait for.
+    /// When a disk has been too slow to wait for, while it is waited for.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.waits_since.map(|since| since + STALLS)
+        self.waits_since.map(|since| since + STALLS).filter(|_| !self.stalls)
     }
 
     /// What is wrong, where something is.
-    pub(crate) fn trouble(&self, now: Instant) -> Option<&'static str> {
-        (!self.is_well(now)).then_some(
+    pub(crate) fn trouble(&self) -> Option<&'static str> {
+        if self.is_too_long {
+            return Some(
+                "groups and mailboxes have more bytes than are written down: should this host be \
+                 killed now, they may be gone, or as they were before",
+            );
+        }
+        (!self.is_well()).then_some(
             "what this host decides cannot be written: should it be killed now, groups and \
-             mailboxes come back as they were before",
+             mailboxes may be gone, or as they were before",
         )
     }
 }

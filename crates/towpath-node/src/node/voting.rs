@@ -137,9 +137,15 @@ impl Node {
         self.voting.ledger.as_mut()?.write(self.log.as_ref()?)
     }
 
-    /// Whether something that was decided waits for [`Node::wrote`].
-    pub fn waits_to_be_written(&self) -> bool {
-        self.voting.ledger.as_ref().is_some_and(|ledger| ledger.is_waiting())
+    /// Of what this host decides without asking anybody: how much was asked for, and how much of
+    /// that has taken effect. `None` where nothing is written down.
+    pub fn decided(&self) -> Option<(u64, u64)> {
+        self.voting.ledger.as_ref().map(|ledger| ledger.progress())
+    }
+
+    /// Whether there is more to keep than can be written down: nothing is any more.
+    pub fn is_too_long_to_write(&self) -> bool {
+        self.voting.ledger.as_ref().is_some_and(|ledger| ledger.is_too_long())
     }
 
     /// The owner has written all that it was given up to this write; `None`: it cannot write, and

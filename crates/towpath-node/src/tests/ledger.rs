@@ -272,3 +272,40 @@ fn what_an_earlier_life_wrote_is_passed_over_and_what_is_none_is_refused() {
     assert!(saved.remember(&disk.stored).expect("it decodes"));
     assert!(saved.remember(&Stored::empty()).is_err());
 }
+
+#[test]
+fn a_slow_disk_that_has_everything_is_not_given_it_again() {
+    let (mut net, mut disk) = founded();
+    let task = net.enrol(1);
+    ask(&mut net, task, 1, RegistryOp::Join("g".into()));
+    net.run(50);
+    disk.take(&mut net);
+    let (asked, effective) = net.node(0).decided().expect("it is written down");
+    assert_eq!(effective + 1, asked);
+    // It takes too long, and is there in the end.
+    net.call(0, |node, now, memory| node.wrote(now, None, memory));
+    assert_eq!(net.node(0).decided(), Some((asked, asked)));
+    net.call(0, |node, now, memory| node.wrote(now, Some(disk.number), memory));
+    assert_eq!(net.node(0).to_write(), None);
+    assert!(again(&mut net, &mut disk));
+    assert_eq!(members(&mut net, &mut disk, (1, task)).len(), 1);
+}
+
+#[test]
+fn a_host_that_joined_just_before_is_known_though_the_table_is_older() {
+    let (mut net, mut disk) = founded();
+    let mut saved = net.node(0).saved().expect("it keeps it");
+    join(&mut net, &mut disk);
+    let late = net.enrol(3);
+    answered(&mut net, &mut disk, (3, late), RegistryOp::Join("g".into()));
+    net.crash(0);
+    net.run(500);
+    assert_eq!(saved.remember(&disk.stored), Ok(true));
+    let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
+    let node = Node::found_again(net.now, keeping(), crypto, rng, VM_KEY, saved.led(7));
+    net.seats[0].node = Some(node.expect("it is its own"));
+    disk = Disk::new();
+    disk.run(&mut net, 4000);
+    assert_eq!(net.node(0).hosts().count(), 4);
+    assert_eq!(members(&mut net, &mut disk, (3, late)), [Some(late)]);
+}

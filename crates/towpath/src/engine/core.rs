@@ -358,8 +358,9 @@ impl Engine {
                 break;
             }
         }
+        self.hand_over_ledger();
         if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(self.clock.now(), &mut self.node);
+            keeper.look_at(&mut self.node);
         }
         self.guarded.bequest.look_at(&self.node);
         self.keep_tokens();
@@ -556,7 +557,7 @@ impl Engine {
         self.control.stop();
         let forget = self.has_nobody_to_come_back_to();
         if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(self.clock.now(), &mut self.node);
+            keeper.look_at(&mut self.node);
             keeper.end(forget);
         }
         self.answer_kept();

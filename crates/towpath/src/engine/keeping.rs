@@ -4,29 +4,60 @@ use towpath_wire::Instant;
 
 use super::core::{Engine, HAND_OVER};
 use crate::ledger::Ledger;
+use crate::protocol::Reply;
 
 impl Engine {
-    fn ledger(&self) -> Option<&Ledger> {
-        self.keeper.as_ref()?.ledger.as_ref()
+    fn ledger_mut(&mut self) -> Option<&mut Ledger> {
+        self.keeper.as_mut()?.ledger.as_mut()
     }
 
     /// A founder that leads alone has what it decides written down, and goes on with what is.
     pub(super) fn look_at_ledger(&mut self) {
         let now = self.clock.now();
-        match self.keeper.as_mut().and_then(|keeper| keeper.ledger.as_mut()) {
-            Some(ledger) => ledger.look_at(now, &mut self.node, &mut self.memory),
-            None => self.node.wrote(now, None, &mut self.memory),
+        let Some(ledger) = self.keeper.as_mut().and_then(|keeper| keeper.ledger.as_mut()) else {
+            return self.node.wrote(now, None, &mut self.memory);
+        };
+        ledger.look_at(now, &mut self.node, &mut self.memory);
+        let (_, effective) = self.node.decided().unwrap_or((0, u64::MAX));
+        let is_effective = |(mark, _): &mut (u64, u64)| *mark <= effective;
+        let answered: Vec<_> = ledger.unanswered.extract_if(.., is_effective).collect();
+        for (_, client) in answered {
+            self.reply(client, &Reply::Done);
         }
     }
 
-    /// When its disk is not waited for any more, if that is to come.
-    pub(super) fn disk_stalls_at(&self) -> Option<Instant> {
-        self.ledger().and_then(Ledger::due).filter(|at| *at > self.clock.now())
+    /// What was decided since is handed over before the engine waits for something else.
+    pub(super) fn hand_over_ledger(&mut self) {
+        let now = self.clock.now();
+        if let Some(ledger) = self.keeper.as_mut().and_then(|keeper| keeper.ledger.as_mut()) {
+            ledger.hand_over(now, &mut self.node);
+        }
     }
 
-    /// Whether all that was decided here is written, as far as it can be.
-    pub(super) fn has_written(&self) -> bool {
-        self.ledger().is_none() || !self.node.waits_to_be_written()
+    /// Whether a client is answered once what it asked for has taken effect, and not before.
+    pub(super) fn is_answered_later(&mut self, client: u64) -> bool {
+        match (self.node.decided(), self.ledger_mut()) {
+            (Some((asked, effective)), Some(ledger)) if effective < asked => {
+                ledger.unanswered.push((asked, client));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// When its disk is not waited for any more.
+    pub(super) fn disk_stalls_at(&self) -> Option<Instant> {
+        self.keeper.as_ref()?.ledger.as_ref()?.due()
+    }
+
+    /// Whether all that had been decided when it was told to end is written, as far as it can be.
+    pub(super) fn has_written(&mut self) -> bool {
+        match (self.node.decided(), self.ledger_mut()) {
+            (Some((asked, effective)), Some(ledger)) => {
+                effective >= *ledger.ends_at.get_or_insert(asked)
+            }
+            _ => true,
+        }
     }
 
     /// Where no other host is left there is nobody to come back to, unless somebody was deleted who

@@ -16,6 +16,7 @@ use super::poll::Interest;
 use super::remote::Remote;
 use super::turn::Served;
 use super::unclaimed::Unclaimed;
+use crate::keeper::Keeper;
 use crate::log::log;
 use crate::protocol::{
     ADOPTED_TAGS, Account, HostEvent, Info, LOADS_MAX, Reply, Request, TaskEvent, Ways,
@@ -275,6 +276,9 @@ impl Engine {
 
     /// Whether a change of the host table is asked for.
     fn asked_for(&mut self, key: u64, asked: Result<(), DeleteError>) {
+        if asked.is_ok() && self.is_answered_later(key) {
+            return;
+        }
         let reply = asked.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
         self.reply(key, &reply);
     }
@@ -308,11 +312,10 @@ impl Engine {
 
     /// What somebody has to look after.
     fn trouble(&self) -> Vec<String> {
-        let now = self.clock.now();
         let refused = self.node.leader().zip(self.node.refused());
         let refused = refused.map(|(leader, why)| refuses(leader, why));
         let hint = "hint: make room on its disk; it goes on trying";
-        let not_kept = self.keeper.iter().flat_map(|keeper| keeper.troubles(now));
+        let not_kept = self.keeper.iter().flat_map(Keeper::troubles);
         let not_kept = not_kept.map(|trouble| format!("{trouble}\n{hint}"));
         refused.into_iter().chain(not_kept).collect()
     }
