@@ -25,8 +25,8 @@ const COMPACT_AFTER: [usize; 2] = [1 << 20, 32 << 20];
 const RECORD_COST: usize = 40;
 
 /// Commands that are being written, and what waits for that. Invariants: `proposed` has, in order,
-/// those that were not given out, the last of them at `last`; the first `of` them after
-/// `handed_to` were not handed to the owner.
+/// those that were not given out, the last of them at `last`; those behind `handed_to` are in no
+/// write.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     proposed: VecDeque<(u64, Command)>,

@@ -163,9 +163,7 @@ impl Keeper {
     /// What cannot be written, and what that means.
     pub(crate) fn troubles(&self) -> impl Iterator<Item = &'static str> {
         let all = Kept::ALL.iter().zip(&self.failing.0);
-        let failing = all.filter(|(_, failing)| failing.load(Ordering::Relaxed));
-        let ledger = self.ledger.iter().filter_map(Ledger::trouble);
-        failing.map(|(kept, _)| kept.trouble()).chain(ledger)
+        all.filter(|(_, failing)| failing.load(Ordering::Relaxed)).map(|(kept, _)| kept.trouble())
     }
 
     /// Waits for what was handed over last to be kept; with `forget`, there is no table any more.

@@ -156,18 +156,28 @@ impl Ledger {
         self.waits_since.map(|since| since + STALLS).filter(|_| !self.stalls)
     }
 
-    /// What is wrong, where something is.
+    /// What is wrong, where something is, and what helps.
     pub(crate) fn trouble(&self) -> Option<&'static str> {
         if self.is_too_long {
             return Some(
                 "groups and mailboxes have more bytes than are written down: should this host be \
-                 killed now, they may be gone, or as they were before",
+                 killed now, they may be gone, or as they were before\n\
+                 hint: delete mailbox entries, and start this daemon again",
             );
         }
-        (!self.is_well()).then_some(
-            "what this host decides cannot be written: should it be killed now, groups and \
-             mailboxes may be gone, or as they were before",
-        )
+        match self.journal.health() {
+            Health::Well if !self.stalls => None,
+            Health::Failed => Some(
+                "what this host decides is not written any more, since its disk has failed: \
+                 should it be killed now, groups and mailboxes may be gone, or as they were \
+                 before\nhint: see to the disk, and start this daemon again",
+            ),
+            Health::Well | Health::Retries => Some(
+                "what this host decides cannot be written: should it be killed now, groups and \
+                 mailboxes may be gone, or as they were before\n\
+                 hint: make room on its disk; it goes on trying",
+            ),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use towpath_wire::TaskId;
 
 use super::net::{Net, VM_KEY, config};
 use super::standin::StandIn;
-use crate::{Node, NodeConfig};
+use crate::{Node, NodeConfig, Saved};
 
 fn keeping() -> NodeConfig {
     NodeConfig { keeps_table: true, ..config(0, "h0") }
@@ -131,18 +131,23 @@ fn founded() -> (Net, Disk) {
     (net, disk)
 }
 
-/// The founder dies, and is there again with what is on its disk.
-fn again(net: &mut Net, disk: &mut Disk) -> bool {
-    let mut saved = net.node(0).saved().expect("it keeps it");
-    net.crash(0);
-    net.run(500);
-    let remembers = saved.remember(&disk.stored).expect("it decodes");
+/// The founder begins its next life.
+fn start(net: &mut Net, disk: &mut Disk, saved: Saved) {
     let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
     let node = Node::found_again(net.now, keeping(), crypto, rng, VM_KEY, saved.led(7));
     net.seats[0].node = Some(node.expect("it is its own"));
     *disk = Disk::new();
     disk.run(net, 4000);
     assert!(net.node(0).leads());
+}
+
+/// The founder dies, and is there again with what is on its disk.
+fn again(net: &mut Net, disk: &mut Disk) -> bool {
+    let mut saved = net.node(0).saved().expect("it keeps it");
+    net.crash(0);
+    net.run(500);
+    let remembers = saved.remember(&disk.stored).expect("it decodes");
+    start(net, disk, saved);
     remembers
 }
 
@@ -213,11 +218,7 @@ fn a_task_that_ended_while_nobody_led_is_no_member() {
     net.left(2, b);
     net.run(3000);
     assert_eq!(saved.remember(&disk.stored), Ok(true));
-    let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
-    let node = Node::found_again(net.now, keeping(), crypto, rng, VM_KEY, saved.led(7));
-    net.seats[0].node = Some(node.expect("it is its own"));
-    disk = Disk::new();
-    disk.run(&mut net, 4000);
+    start(&mut net, &mut disk, saved);
     let there = members(&mut net, &mut disk, (1, a));
     assert_eq!(there.into_iter().flatten().collect::<Vec<_>>(), [a]);
 }
@@ -301,11 +302,7 @@ fn a_host_that_joined_just_before_is_known_though_the_table_is_older() {
     net.crash(0);
     net.run(500);
     assert_eq!(saved.remember(&disk.stored), Ok(true));
-    let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
-    let node = Node::found_again(net.now, keeping(), crypto, rng, VM_KEY, saved.led(7));
-    net.seats[0].node = Some(node.expect("it is its own"));
-    disk = Disk::new();
-    disk.run(&mut net, 4000);
+    start(&mut net, &mut disk, saved);
     assert_eq!(net.node(0).hosts().count(), 4);
     assert_eq!(members(&mut net, &mut disk, (3, late)), [Some(late)]);
 }

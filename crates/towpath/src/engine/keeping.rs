@@ -6,6 +6,9 @@ use super::core::{Engine, HAND_OVER};
 use crate::ledger::Ledger;
 use crate::protocol::Reply;
 
+/// Requests that wait at once for their effect; one beyond that is answered before it.
+const UNANSWERED_MAX: usize = 4096;
+
 impl Engine {
     fn ledger_mut(&mut self) -> Option<&mut Ledger> {
         self.keeper.as_mut()?.ledger.as_mut()
@@ -31,13 +34,18 @@ impl Engine {
         let now = self.clock.now();
         if let Some(ledger) = self.keeper.as_mut().and_then(|keeper| keeper.ledger.as_mut()) {
             ledger.hand_over(now, &mut self.node);
+            // What is not written is gone on with in the next turn, for which nobody rings.
+            let (asked, effective) = self.node.decided().unwrap_or_default();
+            self.pending.rushed |= effective < asked && !ledger.is_well();
         }
     }
 
     /// Whether a client is answered once what it asked for has taken effect, and not before.
     pub(super) fn is_answered_later(&mut self, client: u64) -> bool {
         match (self.node.decided(), self.ledger_mut()) {
-            (Some((asked, effective)), Some(ledger)) if effective < asked => {
+            (Some((asked, effective)), Some(ledger))
+                if effective < asked && ledger.unanswered.len() < UNANSWERED_MAX =>
+            {
                 ledger.unanswered.push((asked, client));
                 true
             }

@@ -317,7 +317,8 @@ impl Engine {
         let hint = "hint: make room on its disk; it goes on trying";
         let not_kept = self.keeper.iter().flat_map(Keeper::troubles);
         let not_kept = not_kept.map(|trouble| format!("{trouble}\n{hint}"));
-        refused.into_iter().chain(not_kept).collect()
+        let ledger = self.keeper.iter().filter_map(|keeper| keeper.ledger.as_ref()?.trouble());
+        refused.into_iter().chain(not_kept).chain(ledger.map(String::from)).collect()
     }
 
     /// Why an extra client may not ask for this.
