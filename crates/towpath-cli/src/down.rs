@@ -91,11 +91,13 @@ pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
         holder.wake();
     }
     let mut ended = Ended::default();
-    if everywhere && !running.is_empty() {
-        delete_others(vm, &running, &mut ended);
-    }
-    let (first, rest) = running.split_at(running.len().min(1));
-    for daemons in [rest, first] {
+    let host = |n: &usize| Holder::of(&vm.host(*n)).and_then(|holder| holder.host);
+    let leader = if everywhere { delete_others(vm, &running, &mut ended) } else { None };
+    // Whoever leads is the last, else the founder.
+    let leads = running.iter().position(|n| leader.is_some() && host(n) == leader).unwrap_or(0);
+    let (last, rest): (Vec<usize>, Vec<usize>) =
+        running.iter().partition(|n| running.get(leads) == Some(n));
+    for daemons in [&rest[..], &last] {
         let how = parallel::each(daemons, AT_ONCE, |n| end(vm, *n), |_, _| {});
         for (n, how) in daemons.iter().zip(how) {
             ended.here += usize::from(!matches!(how, End::Left(_)));
@@ -210,23 +212,28 @@ fn delete(leader: &mut Client, host: HostId) -> Result<Reply, ClientError> {
     }
 }
 
-/// Deletes every host that is not of this machine, if the leader is.
-fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
+/// Deletes every host that is not of this machine, if the leader is, and those of this machine that
+/// keep the log with it: of two that just end, nobody could decide the second one's end. Gives the
+/// leader.
+fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) -> Option<String> {
     let ids = running.iter().filter_map(|n| Holder::of(&vm.host(*n))?.host);
     let here: Vec<String> = ids.collect();
-    let others = |hosts: Vec<Host>| {
-        let is_other = |h: &Host| h.state == HostState::Up && !here.contains(&h.id.to_string());
-        hosts.into_iter().filter(is_other).collect::<Vec<Host>>()
-    };
+    let is_here = |host: &Host| here.contains(&host.id.to_string());
+    let is_other = |host: &Host| host.state == HostState::Up && !is_here(host);
     if let Ok(mut leader) = control::leader(vm) {
-        let mut deleted = others(control::host_table(&mut leader).unwrap_or_default());
+        let info = leader.info().ok();
+        let (me, voters) = info.map_or((None, Vec::new()), |info| (info.me, info.voters));
+        let is_voter = |host: &Host| voters.contains(&host.id) && me != Some(host.id);
+        let mut deleted = control::host_table(&mut leader).unwrap_or_default();
+        deleted.retain(|host| is_other(host) || host.state == HostState::Up && is_voter(host));
         // Most of those that vote have to live until all is decided.
-        let voters = leader.info().map(|info| info.voters).unwrap_or_default();
-        deleted.sort_by_key(|host| voters.contains(&host.id));
+        deleted.sort_by_key(is_voter);
         deleted.retain(|host| match delete(&mut leader, host.id) {
-            Ok(_) => true,
+            Ok(_) => !is_here(host),
             Err(why) => {
-                ended.left.push(format!("{} ({}): {why}", host.id, host.name));
+                // One of this machine is ended anyway.
+                let left = format!("{} ({}): {why}", host.id, host.name);
+                ended.left.extend(Some(left).filter(|_| !is_here(host)));
                 false
             }
         });
@@ -239,13 +246,14 @@ fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
                  reached: it is told then, and ends"
             )
         }));
-        return;
+        return me.map(|me| me.to_string());
     }
     // Led from here, by a daemon that does not answer: nobody else can delete them.
-    let Ok(mut client) = control::connect(vm) else { return };
-    let leader = client.info().ok().and_then(|info| info.leader);
-    if leader.is_some_and(|leader| here.contains(&leader.to_string())) {
-        let hosts = others(control::host_table(&mut client).unwrap_or_default());
+    let mut client = control::connect(vm).ok()?;
+    let leader = client.info().ok().and_then(|info| info.leader).map(|leader| leader.to_string());
+    if leader.as_ref().is_some_and(|leader| here.contains(leader)) {
+        let mut hosts = control::host_table(&mut client).unwrap_or_default();
+        hosts.retain(is_other);
         ended.left.extend(hosts.into_iter().map(|Host { id, name, .. }| {
             format!(
                 "{id} ({name}): the daemon that leads does not answer\n\
@@ -253,4 +261,5 @@ fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) {
             )
         }));
     }
+    leader
 }

@@ -34,7 +34,9 @@ pub struct NodeConfig {
     /// How many hosts keep the log of changes, and may come to lead, at most: one, three or five.
     /// The founder's counts for all.
     pub voters: u8,
-    /// The owner brings [`crate::Node::saved`] to a disk, and says so with [`crate::Node::kept`].
+    /// The owner has a disk: while this host [keeps](crate::Node::keeps) what a founder keeps, it
+    /// brings [`crate::Node::saved`] there, and says so with [`crate::Node::kept`]; and what it is
+    /// [to write](crate::Node::to_write).
     pub keeps_table: bool,
     /// Transport options.
     pub proto: Config,

@@ -88,5 +88,5 @@ pub use event::{VoterSeen, VotersSeen};
 pub use invitations::{InviteError, Issued};
 pub use links::Links;
 pub use node::Node;
-pub use restore::{Saved, SavedError};
+pub use restore::{KeptTo, Saved, SavedError};
 pub use voting::VOTERS;

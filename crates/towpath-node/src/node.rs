@@ -133,6 +133,7 @@ impl Node {
         let id = HostId::new(1, 1).expect("slot 1 is a slot");
         let lost_after_ms = node.lost_after().as_millis() as u32;
         node.voting.vm_key = Some(vm_key.into());
+        node.voting.founded = true;
         node.me = Some(id);
         node.log = Some(ControlState::new(ControlLog::found(node.own_entry(id), lost_after_ms)));
         node.tasks = Some(Tasks::new(id, node.config.slots));

@@ -13,13 +13,14 @@ use core::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use towpath_proto::HostKey;
 use towpath_vm::Snapshot;
-use towpath_vm::consensus::Stored;
+use towpath_vm::consensus::{ReplicaId, Stored};
 use towpath_vm::control::{ControlState, StateError};
 use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::ledger::Ledger;
+use crate::voting::host_of;
 
 /// Terms below this bit count leaders; those from it on, how often a founder has led again alone,
 /// whoever led meanwhile: what was decided before that is earlier than all that comes after.
@@ -42,6 +43,37 @@ pub struct Saved {
     /// All that it had decided, where that was written down.
     #[serde(skip)]
     pub(crate) state: Option<Box<ControlState>>,
+    /// In which life of the log, and the term and the index of the last entry in it.
+    #[serde(skip)]
+    pub(crate) life: u64,
+    #[serde(skip)]
+    pub(crate) last: (u64, u64),
+    /// Who voted then, by keys; `None` is one that has left since.
+    #[serde(skip)]
+    pub(crate) voted: Vec<Option<[u8; 32]>>,
+    /// The host was let in, and keeps all this only while it keeps the log.
+    #[serde(skip)]
+    pub(crate) let_in: bool,
+}
+
+/// How far what a host kept goes: the term, which life of the log that several keep was written
+/// down, and the last entry of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptTo {
+    term: u64,
+    life: u64,
+    last: (u64, u64),
+}
+
+impl KeptTo {
+    /// Whether this goes further than another host's: in one life of a log its last entry says so,
+    /// else how often one has come to lead.
+    pub fn is_beyond(&self, other: &Self) -> bool {
+        match self.life == other.life {
+            true => self.last > other.last,
+            false => (self.term, self.last) > (other.term, other.last),
+        }
+    }
 }
 
 /// Why a kept table is of no use.
@@ -68,6 +100,12 @@ pub enum SavedError {
 }
 
 impl Saved {
+    pub(crate) fn new(snapshot: Snapshot, deleted: Deleted, voters: u8) -> Self {
+        let (led, alone, state) = (0, false, None);
+        let (life, last, voted, let_in) = (0, (0, 0), Vec::new(), false);
+        Self { snapshot, deleted, voters, led, alone, state, life, last, voted, let_in }
+    }
+
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("a vector takes any body")
@@ -108,21 +146,57 @@ impl Saved {
         Self { led, ..self }
     }
 
-    /// The same with groups and mailboxes, as what was written of them ([`Node::to_write`]) says.
-    /// That of an earlier life than the table's is passed over: false.
+    /// The same with groups and mailboxes, as what was written of them ([`Node::to_write`]) in that
+    /// life of the log says. That of an earlier life than the table's is passed over: false.
     ///
     /// [`Node::to_write`]: crate::Node::to_write
-    pub fn remember(&mut self, written: &Stored) -> Result<bool, SavedError> {
+    pub fn remember(&mut self, life: u64, written: &Stored) -> Result<bool, SavedError> {
         let state = Ledger::read(written)?;
         let leader = |of: &Snapshot| of.table.get(of.leader).map(|host| host.key);
         let (own, theirs) = (&self.snapshot, state.snapshot());
-        let is_of_it = theirs.term >= own.term && leader(theirs) == leader(own);
+        let is_later = theirs.term >= own.term && leader(theirs) == leader(own);
+        // Of several that keep the log, another one may have come to lead, and the disk may have
+        // heard of that by the table alone.
+        let is_shared = own.is_shared() || theirs.is_shared();
+        let is_of_it = is_later || is_shared && theirs.term >> GENERATION == own.term >> GENERATION;
         if is_of_it && theirs.place() > own.place() {
             // The table had not reached the disk since.
             (self.snapshot, self.deleted) = (theirs.clone(), state.deleted().clone());
         }
-        self.state = is_of_it.then(|| Box::new(state));
+        if is_of_it {
+            let key = |id: &ReplicaId| {
+                let host = host_of(*id).and_then(|host| self.snapshot.table.get(host));
+                host.map(|host| host.key)
+            };
+            self.voted = written.members().voters.iter().map(key).collect();
+            (self.life, self.last) = (life, written.last());
+            self.state = Some(Box::new(state));
+        }
         Ok(is_of_it)
+    }
+
+    /// The same for a host that was let in, and keeps this only while it keeps the log.
+    #[must_use]
+    pub fn let_in(self) -> Self {
+        Self { let_in: true, ..self }
+    }
+
+    /// How far it goes.
+    pub const fn kept_to(&self) -> KeptTo {
+        KeptTo { term: self.snapshot.term, life: self.life, last: self.last }
+    }
+
+    /// Whether all hosts, as far as is known, and all that voted have one of these keys: nobody
+    /// else can lead.
+    pub fn are_all(&self, keys: &[HostKey]) -> bool {
+        let is_here = |key: &[u8; 32]| keys.iter().any(|own| own.0 == *key);
+        let voters = || self.voted.iter().all(|key| key.is_some_and(|key| is_here(&key)));
+        !self.voted.is_empty() && voters() && self.snapshot.table.iter().all(|h| is_here(&h.key))
+    }
+
+    /// Whether a host with this key is, or was, one of these hosts.
+    pub fn knows(&self, key: &HostKey) -> bool {
+        self.snapshot.table.by_key(&key.0).is_some() || self.deleted.contains_key(&key.0)
     }
 
     /// The same for a founder that is to lead alone, whoever may lead meanwhile.

@@ -5,6 +5,7 @@ extern crate std;
 mod channels;
 mod commit;
 mod data;
+mod disk;
 mod excess;
 mod hostile;
 mod joining;
@@ -24,6 +25,7 @@ mod spawning;
 mod standin;
 mod tokens;
 mod voting;
+mod written;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

@@ -5,10 +5,11 @@
 //!                               ▲          │ decided
 //!                               └── ControlState of its own: everything, as of the last entry
 //! ```
-//! A replica is a host in one of its lives, and keeps nothing on a disk: a daemon that ends comes
-//! back as another host. So a majority of voters has to live through, and what a write promises
-//! holds as soon as it is handed out. Entries are commands. Only the host that leads proposes any,
-//! so a proposal is known again by its term and index, and sessions are not needed.
+//! A replica is a host in one of its lives: a daemon that ends comes back as another host, so a
+//! majority of voters has to live through. What a replica writes goes to a disk where its owner has
+//! one, for who has to begin again where most of them did not ([`crate::Saved`]). Entries are
+//! commands. Only the host that leads proposes any, so a proposal is known again by its term and
+//! index, and sessions are not needed.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +21,7 @@ use core::time::Duration;
 use towpath_proto::Rng;
 use towpath_vm::consensus::{
     self, Body, Change, Config, Decided, Identity, Members, Proposal, Replica, ReplicaId,
-    ReplicatedLog, RoleName, Stored,
+    ReplicatedLog, RoleName, Stored, Write,
 };
 use towpath_vm::control::{Command, Commits, ControlState, Effect, Outcome, Ticket};
 use towpath_vm::registry::Kept;
@@ -44,7 +45,7 @@ const fn replica_of(host: HostId, which: u64) -> ReplicaId {
     ReplicaId(host.to_raw() | which & TASK_MAX as u64)
 }
 
-fn host_of(id: ReplicaId) -> Option<HostId> {
+pub(crate) fn host_of(id: ReplicaId) -> Option<HostId> {
     HostId::try_from(id.0 & !u64::from(TASK_MAX)).ok()
 }
 
@@ -56,11 +57,15 @@ fn hosts_of(ids: &BTreeSet<ReplicaId>) -> BTreeSet<HostId> {
 pub(crate) struct Voting {
     /// Of the virtual machine: whoever may come to lead holds it.
     pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
+    /// This host was started with that key, and holds it whether it keeps the log or not.
+    pub(crate) founded: bool,
     /// `None`: the leader asks nobody, and nobody else comes to lead.
     pub(crate) voter: Option<Box<Voter>>,
     /// The owner writes down what this host, which asks nobody, decides.
     pub(crate) ledger: Option<Box<Ledger>>,
     pub(crate) rng: Rng,
+    /// The last write that the owner was given, of any voter that this host was.
+    pub(crate) written: u64,
     /// The entry as of which the owner has the table on its disk.
     pub(crate) kept: u64,
     /// Hosts that have not said what they know since this host leads.
@@ -92,9 +97,11 @@ impl Voting {
         let (vm_key, voter, untold) = (None, None, BTreeSet::new());
         Self {
             vm_key,
+            founded: false,
             voter,
             ledger: None,
             rng,
+            written: 0,
             kept: 0,
             untold,
             ticks: 0,
@@ -105,11 +112,51 @@ impl Voting {
         }
     }
 
+    /// This host keeps the log no longer.
+    pub(crate) fn forget_key(&mut self) {
+        if !self.founded {
+            self.vm_key = None;
+        }
+    }
+
     /// The log that several keep, or a disk, if they do.
     pub(crate) fn log(&mut self) -> Option<&mut dyn Commits> {
         let Self { voter, ledger, .. } = self;
         let voter = voter.as_deref_mut().map(|voter| voter as &mut dyn Commits);
         voter.or_else(|| ledger.as_deref_mut().map(|ledger| ledger as &mut dyn Commits))
+    }
+}
+
+/// What a voter writes, on its way to the owner's disk. Invariants: `waiting` has, in order, the
+/// writes that were not handed over, none of them before one that replaces all; nothing is in it
+/// before the first of that kind, so that what an earlier life has on the disk is replaced as a
+/// whole.
+#[derive(Debug)]
+struct Writes {
+    waiting: VecDeque<Write>,
+    has_begun: bool,
+    /// Something was not handed over and never will be: everything is written anew.
+    lacks: bool,
+    /// The numbers that the owner is given follow this one.
+    after: u64,
+}
+
+impl Writes {
+    const fn new(after: u64) -> Self {
+        Self { waiting: VecDeque::new(), has_begun: false, lacks: false, after }
+    }
+
+    /// Takes a write in; false where it need not wait for a disk.
+    fn put(&mut self, write: Write) -> bool {
+        self.has_begun |= write.replaces;
+        if write.replaces {
+            // What was not handed over is in it.
+            self.waiting.clear();
+        }
+        if self.has_begun {
+            self.waiting.push_back(write);
+        }
+        self.has_begun
     }
 }
 
@@ -151,6 +198,8 @@ pub(crate) struct Voter {
     compact_after: usize,
     /// It has taken part.
     was_in: bool,
+    /// `None`: its owner has no disk for it.
+    writes: Option<Writes>,
     /// It was sent a state that it cannot read: it keeps nothing that it could vote with.
     is_damaged: bool,
     /// How often it passed the lead on.
@@ -188,6 +237,7 @@ impl Voter {
             outgoing: Vec::new(),
             compact_after: COMPACT_AFTER,
             was_in: false,
+            writes: None,
             is_damaged: false,
             passed: 0,
             ticks: 0,
@@ -229,6 +279,54 @@ impl Voter {
     /// One that the leader has asked to keep the log: it has nothing yet.
     pub(crate) fn newcomer(now: Instant, log: LogName, wanted: u8, rng: Rng) -> Self {
         Self::new(now, log, wanted, Stored::empty(), rng)
+    }
+
+    /// The same, whose owner brings what it writes to a disk, by numbers that follow `after`.
+    pub(crate) fn written(mut self, after: u64) -> Self {
+        self.writes = Some(Writes::new(after));
+        if self.replica.last_index() > 0 {
+            // What it was founded with.
+            self.replica.keep_all();
+            self.turn();
+        }
+        self
+    }
+
+    /// What the owner is to write next, and its number there.
+    pub(crate) fn write(&mut self) -> Option<Write> {
+        if self.writes.as_ref()?.lacks {
+            self.replica.keep_all();
+            self.turn();
+        }
+        let writes = self.writes.as_mut()?;
+        writes.lacks = false;
+        let write = writes.waiting.pop_front()?;
+        Some(Write { number: writes.after + write.number, ..write })
+    }
+
+    /// The owner has written all up to this write; `None`: it cannot write, and is not waited for.
+    /// True if anything may follow from that.
+    pub(crate) fn wrote(&mut self, up_to: Option<u64>) -> bool {
+        let Some(writes) = &mut self.writes else { return false };
+        let number = match up_to {
+            Some(number) => number.saturating_sub(writes.after),
+            None => {
+                writes.lacks |= !writes.waiting.is_empty();
+                writes.waiting.clear();
+                u64::MAX
+            }
+        };
+        let waited = self.replica.waits_for_disk();
+        self.replica.durable(number);
+        if waited {
+            self.turn();
+        }
+        waited
+    }
+
+    /// Whether something waits for the owner's disk.
+    pub(crate) const fn waits_for_disk(&self) -> bool {
+        self.replica.waits_for_disk()
     }
 
     /// Which life of the log this is, and who this is in it.
@@ -406,7 +504,14 @@ impl Voter {
                     self.outgoing.push((to, message.encode()));
                 }
             }
-            let written = taken.write.map(|write| self.replica.durable(write.number)).is_some();
+            let written = taken.write.is_some_and(|write| {
+                let number = write.number;
+                let waits = self.writes.as_mut().is_some_and(|writes| writes.put(write));
+                if !waits {
+                    self.replica.durable(number);
+                }
+                !waits
+            });
             let decided = self.take_decided();
             if self.asks_to_lead() || written || decided {
                 continue;

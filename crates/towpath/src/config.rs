@@ -10,9 +10,11 @@
 //!         ├── lock          held while it runs; holds its process id and its host's
 //!         ├── sock          its Unix socket for clients
 //!         ├── task.sock     its Unix socket for tasks
-//!         ├── tokens        the tokens that it has issued (of the founder)
+//!         ├── tokens        the tokens that were issued (of whoever may lead)
 //!         ├── group         its control group, where it has one
-//!         ├── table         the founder's: the hosts, for when it starts again
+//!         ├── table         the hosts, for when it starts again (of whoever may lead)
+//!         ├── control/log   what was decided, for that (of whoever may lead)
+//!         ├── vm.key        the VM key (of one that was let in and may lead)
 //!         └── daemon.log    what it has to say; before that: daemon.log.1, daemon.log.2
 //! ```
 //! Directories are made for their owner only (0700), keys too (0600); where others can write into
@@ -32,6 +34,10 @@ use crate::private::{Dir, PrivateError};
 
 /// File name of the socket for clients in a daemon's directory.
 pub const SOCK: &str = "sock";
+/// File name of a host's secret key.
+pub(crate) const HOST_KEY: &str = "host.key";
+/// File name of a VM key.
+pub(crate) const VM_KEY: &str = "vm.key";
 /// Longest path of a Unix socket (`sun_path`, less its final zero).
 const SOCKET_PATH_MAX: usize = 107;
 /// Most daemons of one virtual machine on one machine.
@@ -115,7 +121,7 @@ pub struct VmDir {
 impl VmDir {
     /// True when it has a VM key: it was founded here.
     pub fn is_founded(&self) -> bool {
-        self.path.join("vm.key").exists()
+        self.path.join(VM_KEY).exists()
     }
 
     /// Makes the directory for all virtual machines and the one for this, if they are not there.
@@ -146,7 +152,14 @@ impl VmDir {
     /// The VM key; made if there is none.
     pub fn vm_key(&self) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
         self.make()?;
-        key_file(&self.path.join("vm.key"))
+        key_file(&self.path.join(VM_KEY))
+    }
+
+    /// The VM key with which local daemon `number` starts, where it is not told to join: that of
+    /// the virtual machine that let it in and whose log it kept, else the one of this directory.
+    pub fn vm_key_of(&self, number: usize) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
+        let path = self.host(number).join(VM_KEY);
+        if path.exists() { key_file(&path) } else { self.vm_key() }
     }
 
     /// Waits for other starts on this machine; while the file is held, none looks for a number.

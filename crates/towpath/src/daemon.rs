@@ -29,7 +29,7 @@ use towpath_task::place::SOCKET_NAME;
 use towpath_wire::{Instant, LinkId, Rate};
 use zeroize::Zeroizing;
 
-use crate::config::{ConfigError, SOCK, key_file, make_dir, socket_path};
+use crate::config::{ConfigError, HOST_KEY, SOCK, VM_KEY, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
 use crate::journal::OpenError;
 use crate::keeper::Keeper;
@@ -43,9 +43,6 @@ use crate::table::{self, TableError, TermError};
 use crate::token::Token;
 use crate::words::{Sheet, Telling};
 use crate::{BUILD, leftovers, log};
-
-/// Where a host keeps its secret key.
-const HOST_KEY: &str = "host.key";
 
 /// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. It is
 /// silent, which ends nothing, within 1.9 s: quiet hosts are asked after 0.4 s, and have 1.5 s to
@@ -176,6 +173,16 @@ pub enum DaemonError {
         dir: PathBuf,
         /// Why.
         why: SavedError,
+    },
+    /// It is told to join another virtual machine than the one that it was of.
+    #[error(
+        "{table} is of a virtual machine that this host may lead, and the token is of another one\n\
+         hint: join under another name (`towpath --vm NAME join`), or remove that file, if that \
+         virtual machine is over"
+    )]
+    Elsewhere {
+        /// What it kept.
+        table: PathBuf,
     },
     /// It may open too few descriptors.
     #[error(transparent)]
@@ -432,7 +439,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         unix_us_at_zero: clock.unix_us_at_zero(),
         paced: options.link_rate.is_some(),
         voters: options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1),
-        keeps_table: matches!(options.role, Role::Found(_)),
+        keeps_table: true,
         proto: proto_config(options, saved.as_ref()),
     };
     let node = node(options, config, crypto, clock.now(), saved)?;
@@ -452,6 +459,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
             library: Library::find(&options.dir),
         },
         descriptors,
+        dir: options.dir.clone(),
         keeper,
         // In vain only where its guard has gone, which ends it, too.
         words: options.engine.words.as_deref().and_then(|path| Sheet::open(path).ok()),
@@ -483,13 +491,20 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
 
 /// What a founder has kept of an earlier life, for this one, and what keeps it on.
 fn kept(options: &DaemonOptions) -> Result<(Option<Saved>, Option<Keeper>), DaemonError> {
-    let Role::Found(_) = options.role else { return Ok((None, None)) };
     let mut saved = table::read(&options.dir)?;
-    let voters = options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1);
-    // Where others may lead by now, it follows.
+    if let Role::Join(token) = &options.role {
+        let is_of_it = |saved: &Saved| token.leaders.iter().any(|leader| saved.knows(&leader.key));
+        return match saved.is_none_or(|saved| is_of_it(&saved)) {
+            true => Ok((None, None)),
+            false => Err(DaemonError::Elsewhere { table: table::path(&options.dir) }),
+        };
+    }
+    // Where others may lead by now, it follows, and what it had decided stays as it is.
     let follows = !options.recover && saved.as_ref().is_some_and(Saved::is_shared);
-    let open = (voters == 1 && !follows).then(|| Ledger::open(&options.dir, saved.as_mut()));
+    let open = (!follows).then(|| Ledger::open(&options.dir, saved.as_mut()));
     let ledger = open.transpose()?;
+    let was_let_in = options.dir.join(VM_KEY).exists();
+    let saved = saved.map(|saved| if was_let_in { saved.let_in() } else { saved });
     let saved = saved.map(|saved| if options.recover { saved.alone() } else { saved });
     let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
     let keeper = Keeper::start(&options.dir, ledger).map_err(system("starting the keeper"))?;

@@ -101,6 +101,31 @@ pub enum Health {
 /// Tells the engine that more has been synced: called on the journal's thread, briefly.
 pub type Wake = Box<dyn Fn() + Send>;
 
+/// What the journal in `dir` holds, for who only looks at it; `None` where there is none.
+pub(crate) fn read(dir: &Path) -> Result<Option<(u64, Stored)>, OpenError> {
+    let read = contents(dir, OFlags::RDONLY)?;
+    Ok(read.map(|(_, Recovered { head, stored, .. })| (head.generation, stored)))
+}
+
+fn contents(dir: &Path, flags: OFlags) -> Result<Option<(File, Recovered)>, OpenError> {
+    let path = dir.join(NAME);
+    let system = |why| OpenError::System { path: path.clone(), why };
+    let mut file = match Dir::make(dir)?.file(NAME, flags) {
+        Err(PrivateError::System { why, .. }) if why.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        opened => opened?,
+    };
+    let len = file.metadata().map_err(system)?.len();
+    if len > JOURNAL_MAX {
+        return Err(OpenError::Long { path, len });
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(system)?;
+    let recovered = recover(&bytes).map_err(|why| OpenError::Damaged { path, why })?;
+    Ok(Some((file, recovered)))
+}
+
 /// When a write is told as synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
@@ -114,6 +139,8 @@ pub enum Sync {
 #[derive(Default)]
 struct Queue {
     writes: Vec<Write>,
+    /// Whose log this is, for the next file.
+    name: Option<(u64, ReplicaId)>,
     synced: u64,
     over: bool,
 }
@@ -146,6 +173,10 @@ impl Desk {
         };
         let writes = std::mem::take(&mut queue.writes);
         if writes.is_empty() && queue.over { None } else { Some(writes) }
+    }
+
+    fn name(&self) -> Option<(u64, ReplicaId)> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).name
     }
 
     /// Waits before a further try. False at the end.
@@ -183,7 +214,16 @@ impl JournalFile {
         }
         let (journal, bytes) = Journal::begin(&head, 1, life);
         let begun = Files { dir: dir.into(), head, boot: (1, life) }.replace(&bytes);
-        Ok(Self::start(begun.map_err(system)?, journal, (dir, head, (1, life)), (sync, wake)))
+        let file = Some(begun.map_err(system)?);
+        Ok(Self::start(file, journal, (dir, head, (1, life)), (sync, wake)))
+    }
+
+    /// Begins a journal in `dir` with the first write, which replaces whatever is there: until then
+    /// that stays as it is.
+    pub fn begin(dir: &Path, head: Head, life: u64, told: (Sync, Wake)) -> Result<Self, OpenError> {
+        Dir::make(dir)?;
+        let (journal, _) = Journal::begin(&head, 1, life);
+        Ok(Self::start(None, journal, (dir, head, (1, life)), told))
     }
 
     /// Opens the journal in `dir` for a further start; `None` where there is none. `life` is a
@@ -193,23 +233,9 @@ impl JournalFile {
         life: u64,
         (sync, wake): (Sync, Wake),
     ) -> Result<Option<Opened>, OpenError> {
-        let path = dir.join(NAME);
-        let system = |why| OpenError::System { path: path.clone(), why };
-        let mut file = match Dir::make(dir)?.file(NAME, OFlags::RDWR) {
-            Err(PrivateError::System { why, .. }) if why.kind() == io::ErrorKind::NotFound => {
-                return Ok(None);
-            }
-            opened => opened?,
-        };
-        let len = file.metadata().map_err(system)?.len();
-        if len > JOURNAL_MAX {
-            return Err(OpenError::Long { path, len });
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(system)?;
-        let damaged = |why| OpenError::Damaged { path: path.clone(), why };
-        let Recovered { head, boot, stored, mut journal, torn } =
-            recover(&bytes).map_err(damaged)?;
+        let Some((mut file, recovered)) = contents(dir, OFlags::RDWR)? else { return Ok(None) };
+        let Recovered { head, boot, stored, mut journal, torn } = recovered;
+        let system = |why| OpenError::System { path: dir.join(NAME), why };
         let boot = boot + 1;
         let mut begin = || {
             file.set_len(journal.len())?;
@@ -224,13 +250,13 @@ impl JournalFile {
         begin().map_err(system)?;
         // What was to take its place never did.
         let _ = fs::remove_file(dir.join(NEW));
-        let journal = Self::start(file, journal, (dir, head, (boot, life)), (sync, wake));
+        let journal = Self::start(Some(file), journal, (dir, head, (boot, life)), (sync, wake));
         let Head { generation, id, .. } = head;
         Ok(Some(Opened { journal, generation, id, boot, stored, torn }))
     }
 
     fn start(
-        file: File,
+        file: Option<File>,
         journal: Journal,
         (dir, head, boot): (&Path, Head, (u32, u64)),
         (sync, wake): (Sync, Wake),
@@ -259,6 +285,12 @@ impl JournalFile {
             }
             fits
         })
+    }
+
+    /// From the next write on that replaces all, this is the log of that life, of that replica.
+    pub fn name(&self, generation: u64, id: ReplicaId) {
+        let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.name = Some((generation, id));
     }
 
     /// Whether one more write may wait.
@@ -317,7 +349,8 @@ enum Fault {
 }
 
 struct Writer {
-    file: File,
+    /// `None` before the first write, which begins a new one.
+    file: Option<File>,
     journal: Journal,
     files: Files,
     sync: Sync,
@@ -334,6 +367,9 @@ impl Writer {
             let mut rest = &writes[..];
             while !rest.is_empty() {
                 let (batch, later) = rest.split_at(batch(rest));
+                if let Some((generation, id)) = desk.name() {
+                    (self.files.head.generation, self.files.head.id) = (generation, id);
+                }
                 if !self.keep(desk, batch) {
                     return;
                 }
@@ -400,7 +436,7 @@ impl Writer {
                 let (mut journal, mut bytes) =
                     Journal::begin(&head, self.files.boot.0, self.files.boot.1);
                 journal.write(write, &mut bytes);
-                self.file = self.files.replace(&bytes).map_err(Fault::Written)?;
+                self.file = Some(self.files.replace(&bytes).map_err(Fault::Written)?);
                 (journal, Vec::new())
             }
             _ => {
@@ -425,7 +461,7 @@ impl Writer {
 
     /// All that was written is on the disk, and a mark says so to who reads it.
     fn sync_all(&mut self) -> Result<(), Fault> {
-        self.file.sync_data().map_err(Fault::Synced)?;
+        self.file()?.sync_data().map_err(Fault::Synced)?;
         let (mut journal, mut mark) = (self.journal.clone(), Vec::new());
         journal.mark(&mut mark);
         // Nothing is promised about a mark: where there is no room, there is none.
@@ -442,10 +478,16 @@ impl Writer {
             file.set_len(at)?;
             file.seek(SeekFrom::Start(at)).map(|_| ())
         };
-        self.file.write_all(bytes).map_err(|why| match back(&mut self.file) {
+        let file = self.file()?;
+        file.write_all(bytes).map_err(|why| match back(file) {
             Ok(()) => Fault::Written(why),
             Err(why) => Fault::Synced(why),
         })
+    }
+
+    fn file(&mut self) -> Result<&mut File, Fault> {
+        // Only who writes something before all that there is comes here without one.
+        self.file.as_mut().ok_or_else(|| Fault::Written(io::ErrorKind::NotFound.into()))
     }
 }
 

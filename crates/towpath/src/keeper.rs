@@ -25,6 +25,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// A file that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
+    /// The virtual machine's key, of a host that was let in.
+    Key,
     /// The table of hosts.
     Table,
     /// The list of tokens.
@@ -32,13 +34,16 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    const ALL: [Self; 2] = [Self::Table, Self::Tokens];
+    /// In the order in which they are put there; they go in the other one, so that no table is
+    /// there without the key that belongs to it.
+    const ALL: [Self; 3] = [Self::Key, Self::Table, Self::Tokens];
 
     /// Name of the file.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
             Self::Tokens => "tokens",
+            Self::Key => crate::config::VM_KEY,
         }
     }
 
@@ -46,6 +51,7 @@ impl Kept {
         match self {
             Self::Table => "the table of hosts",
             Self::Tokens => "the list of tokens",
+            Self::Key => "the key of the virtual machine",
         }
     }
 
@@ -60,6 +66,10 @@ impl Kept {
                 "the list of tokens cannot be written: should this daemon be killed now, tokens \
                  that were revoked or used up may be good again"
             }
+            Self::Key => {
+                "the key of the virtual machine cannot be written: should this daemon be killed \
+                 now, it does not come back by itself"
+            }
         }
     }
 }
@@ -67,11 +77,19 @@ impl Kept {
 /// Told once whether a file has been written.
 pub(crate) type Told = Box<dyn FnOnce(bool) + Send>;
 
+/// What a file is to hold.
+#[derive(Debug, PartialEq, Eq)]
+enum Order {
+    Put(Vec<u8>),
+    /// It is not to be there.
+    Remove,
+}
+
 /// What is to be done, by the files' places in [`Kept::ALL`]: of each file only what it is to hold
 /// in the end, however long a disk takes meanwhile.
 #[derive(Default)]
 struct Orders {
-    bytes: [Option<Vec<u8>>; Kept::ALL.len()],
+    bytes: [Option<Order>; Kept::ALL.len()],
     told: Vec<(Kept, Told)>,
     /// Nothing comes any more.
     over: bool,
@@ -117,7 +135,7 @@ pub(crate) struct Keeper {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<Failing>,
-    /// What this host decides, where it leads alone.
+    /// What is decided, where this host keeps that.
     pub(crate) ledger: Option<Ledger>,
 }
 
@@ -155,9 +173,15 @@ impl Keeper {
     /// Has this kept in the place of what a file held.
     pub(crate) fn keep(&self, kept: Kept, bytes: Vec<u8>, told: Option<Told>) {
         self.desk.change(|orders| {
-            orders.bytes[kept as usize] = Some(bytes);
+            orders.bytes[kept as usize] = Some(Order::Put(bytes));
             orders.told.extend(told.map(|told| (kept, told)));
         });
+    }
+
+    /// Has nothing kept any more, until something is again.
+    pub(crate) fn forget(&mut self) {
+        self.at = 0;
+        self.desk.change(|orders| orders.bytes = [const { Some(Order::Remove) }; Kept::ALL.len()]);
     }
 
     /// What cannot be written, and what that means.
@@ -180,18 +204,21 @@ impl Keeper {
 }
 
 fn keep(dir: &Path, desk: &Desk, failing: &Failing) {
-    let mut left: [Option<Vec<u8>>; Kept::ALL.len()] = Default::default();
+    let mut left: [Option<Order>; Kept::ALL.len()] = Default::default();
     loop {
         let orders = desk.next(left.iter().any(Option::is_some).then_some(AGAIN));
         for (left, new) in left.iter_mut().zip(orders.bytes) {
             *left = new.or_else(|| left.take());
         }
-        for kept in Kept::ALL {
-            let bytes = &mut left[kept as usize];
-            if bytes.as_ref().is_some_and(|b| try_to_keep(dir, kept, b, &failing.0[kept as usize]))
-            {
-                *bytes = None;
-            }
+        let removes = |left: &[Option<Order>], kept: &Kept| {
+            matches!(left[*kept as usize], Some(Order::Remove))
+        };
+        let (go, put): (Vec<Kept>, Vec<Kept>) =
+            Kept::ALL.into_iter().partition(|kept| removes(&left, kept));
+        for kept in put.into_iter().chain(go.into_iter().rev()) {
+            let failing = &failing.0[kept as usize];
+            left[kept as usize] =
+                left[kept as usize].take().filter(|order| !try_to_keep(dir, kept, order, failing));
         }
         for (kept, told) in orders.told {
             told(left[kept as usize].is_none());
@@ -203,10 +230,12 @@ fn keep(dir: &Path, desk: &Desk, failing: &Failing) {
 }
 
 /// True where it is written now.
-fn try_to_keep(dir: &Path, kept: Kept, bytes: &[u8], failing: &AtomicBool) -> bool {
-    let result = match kept {
-        Kept::Table => crate::table::write(dir, bytes),
-        Kept::Tokens => replace(dir, kept.name(), bytes),
+fn try_to_keep(dir: &Path, kept: Kept, order: &Order, failing: &AtomicBool) -> bool {
+    let result = match (kept, order) {
+        (Kept::Table, Order::Put(bytes)) => crate::table::write(dir, bytes),
+        (Kept::Tokens | Kept::Key, Order::Put(bytes)) => replace(dir, kept.name(), bytes),
+        (Kept::Table, Order::Remove) => crate::table::remove_table(dir),
+        (Kept::Tokens | Kept::Key, Order::Remove) => remove(&dir.join(kept.name())),
     };
     let before = failing.swap(result.is_err(), Ordering::Relaxed);
     match &result {
@@ -215,6 +244,14 @@ fn try_to_keep(dir: &Path, kept: Kept, bytes: &[u8], failing: &AtomicBool) -> bo
         _ => {}
     }
     result.is_ok()
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
+    }
 }
 
 /// Puts a file in the place of the one that is there, on the disk, too.
@@ -243,8 +280,8 @@ mod tests {
         };
         (0..1000).for_each(|n| order(&n.to_string()));
         let next = desk.next(None);
-        assert_eq!(next.bytes, [Some(b"999".to_vec()), None]);
-        assert!(!next.over && desk.next(Some(Duration::ZERO)).bytes == [None, None]);
+        assert_eq!(next.bytes, [None, Some(Order::Put(b"999".to_vec())), None]);
+        assert!(!next.over && desk.next(Some(Duration::ZERO)).bytes == [None, None, None]);
         desk.change(|orders| orders.over = true);
         assert!(desk.next(None).over, "nobody waits for what does not come");
     }

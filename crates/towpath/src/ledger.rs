@@ -1,9 +1,9 @@
-//! What a founder that leads alone decides (hosts, groups, mailboxes), written down as it goes, so
-//! that its next life has it: a [journal](crate::journal) in a folder of its directory. Nothing
-//! follows from a decision before the kernel has it, so that a killed daemon loses none; the disk
-//! has it a second later.
+//! What is decided (hosts, groups, mailboxes), written down as it goes by whoever decides alone, and
+//! by each of those that keep the log together, so that a next life has it: a
+//! [journal](crate::journal) in a folder of its directory. Nothing follows from a decision before
+//! the kernel has it, so that a killed daemon loses none; the disk has it a second later.
 //!
-//! Where it cannot be written, the founder goes on without: a full disk is no reason that nobody
+//! Where it cannot be written, the host goes on without: a full disk is no reason that nobody
 //! joins. What was decided then is lost with this life, and that is said.
 
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use towpath_io::RealCrypto;
-use towpath_node::{Node, Saved};
+use towpath_node::{Node, Saved, SavedError};
 use towpath_proto::Memory;
 use towpath_vm::consensus::ReplicaId;
 use towpath_vm::consensus::journal::Head;
 use towpath_wire::Instant;
 
-use crate::journal::{Health, JournalFile, OpenError, Sync, Wake};
+use crate::journal::{self, Health, JournalFile, OpenError, Sync, Wake};
 use crate::log;
 
 /// Name of the folder.
@@ -27,11 +27,14 @@ const SYNC: Sync = Sync::Within(Duration::from_secs(1));
 
 /// A disk that takes nothing for so long is not waited for.
 const STALLS: Duration = Duration::from_secs(2);
+/// The same where others decide without this host meanwhile, and one of them leads by then
+/// (`disk_ticks` of [`towpath_vm::consensus::Config`]).
+const STALLS_BESIDE_OTHERS: Duration = Duration::from_secs(4);
 
 /// Wakes the engine.
 type Bell = Arc<OnceLock<Box<dyn Fn() + Send + std::marker::Sync>>>;
 
-/// The journal of a founder.
+/// The journal of a host that keeps the log.
 pub(crate) struct Ledger {
     journal: JournalFile,
     bell: Bell,
@@ -40,9 +43,12 @@ pub(crate) struct Ledger {
     synced: u64,
     /// Since when it has written nothing, though there is something.
     waits_since: Option<Instant>,
-    /// That is too long.
+    /// How long is too long, and whether it is.
+    patience: Duration,
     stalls: bool,
     is_too_long: bool,
+    /// Which life of the log it is told to be of, and of whom.
+    named: Option<(u64, ReplicaId)>,
     /// Owners' requests that are answered once so much has taken effect, by their clients.
     pub(crate) unanswered: Vec<(u64, u64)>,
     /// Told to end, it does once so much has.
@@ -54,6 +60,21 @@ fn folder(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
+fn draws() -> [u64; 2] {
+    let draws = RealCrypto::generate_secret();
+    [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|byte| draws[at + byte])))
+}
+
+/// What a journal wakes the engine with.
+fn wake(bell: &Bell) -> Wake {
+    let bell = Arc::clone(bell);
+    Box::new(move || {
+        if let Some(ring) = bell.get() {
+            ring();
+        }
+    })
+}
+
 impl Ledger {
     const fn new(journal: JournalFile, bell: Bell) -> Self {
         Self {
@@ -62,41 +83,42 @@ impl Ledger {
             handed: 0,
             synced: 0,
             waits_since: None,
+            patience: STALLS,
             stalls: false,
             is_too_long: false,
+            named: None,
             unanswered: Vec::new(),
             ends_at: None,
         }
     }
 
+    /// One of a host that has come to keep the log: what an earlier life left is replaced by the
+    /// first write.
+    pub(crate) fn begin(dir: &Path) -> Result<Self, OpenError> {
+        let [draw, salt] = draws();
+        let (bell, head) = (Bell::default(), Head { generation: draw, id: ReplicaId(1), salt });
+        let journal = JournalFile::begin(&folder(dir), head, draw, (SYNC, wake(&bell)))?;
+        Ok(Self::new(journal, bell))
+    }
+
     /// That of the founder in `dir`, which has kept `saved`: what its life before decided is put
     /// there.
     pub(crate) fn open(dir: &Path, saved: Option<&mut Saved>) -> Result<Self, OpenError> {
-        let draws = RealCrypto::generate_secret();
-        let draw = |at| u64::from_le_bytes(core::array::from_fn(|byte| draws[at + byte]));
-        let (draw, salt) = (draw(0), draw(8));
+        let [draw, salt] = draws();
         if saved.is_none() {
             // Of a virtual machine that is over.
             remove(dir);
         }
         let dir = folder(dir);
         let bell = Bell::default();
-        let wake = || {
-            let bell = Arc::clone(&bell);
-            let wake: Wake = Box::new(move || {
-                if let Some(ring) = bell.get() {
-                    ring();
-                }
-            });
-            (SYNC, wake)
-        };
-        let opened = JournalFile::open(&dir, draw, wake())?;
+        let told = || (SYNC, wake(&bell));
+        let opened = JournalFile::open(&dir, draw, told())?;
         let Some(opened) = opened else {
             let head = Head { generation: draw, id: ReplicaId(1), salt };
-            let journal = JournalFile::create(&dir, head, draw, wake())?;
+            let journal = JournalFile::create(&dir, head, draw, told())?;
             return Ok(Self::new(journal, bell));
         };
-        match saved.map(|saved| saved.remember(&opened.stored)) {
+        match saved.map(|saved| saved.remember(opened.generation, &opened.stored)) {
             Some(Ok(true)) | None => {}
             Some(Ok(false)) => {
                 log!("groups and mailboxes begin anew: what is in {} is older", dir.display());
@@ -121,7 +143,8 @@ impl Ledger {
             self.waits_since = (synced < self.handed).then_some(now);
             self.synced = synced;
         }
-        self.stalls = self.waits_since.is_some_and(|since| now >= since + STALLS);
+        self.patience = if node.is_one_of_several() { STALLS_BESIDE_OTHERS } else { STALLS };
+        self.stalls = self.waits_since.is_some_and(|since| now >= since + self.patience);
         self.is_too_long = node.is_too_long_to_write();
         self.hand_over(now, node);
         node.wrote(now, self.is_well().then_some(synced), memory);
@@ -129,6 +152,10 @@ impl Ledger {
 
     /// Has what was decided written.
     pub(crate) fn hand_over(&mut self, now: Instant, node: &mut Node) {
+        if let Some((life, id)) = node.log_name().filter(|name| self.named != Some(*name)) {
+            self.named = Some((life, id));
+            self.journal.name(life, id);
+        }
         while self.is_well()
             && self.journal.has_room()
             && let Some(write) = node.to_write()
@@ -153,32 +180,64 @@ impl Ledger {
 
     /// When a disk has been too slow to wait for, while it is waited for.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.waits_since.map(|since| since + STALLS).filter(|_| !self.stalls)
+        self.waits_since.map(|since| since + self.patience).filter(|_| !self.stalls)
     }
 
     /// What is wrong, where something is, and what helps.
-    pub(crate) fn trouble(&self) -> Option<&'static str> {
+    pub(crate) fn trouble(&self, alone: bool) -> Option<String> {
+        let what = self.what_is_wrong()?;
+        let killed = if alone {
+            "should it be killed now, groups and mailboxes may be gone, or as they were before"
+        } else {
+            "should most of those that may lead be killed at once, they begin again with what \
+             another one has written"
+        };
+        let (what, hint) = what;
+        Some(format!("{what}: {killed}\nhint: {hint}"))
+    }
+
+    fn what_is_wrong(&self) -> Option<(&'static str, &'static str)> {
         if self.is_too_long {
-            return Some(
-                "groups and mailboxes have more bytes than are written down: should this host be \
-                 killed now, they may be gone, or as they were before\n\
-                 hint: delete mailbox entries, and start this daemon again",
-            );
+            return Some((
+                "groups and mailboxes have more bytes than are written down",
+                "delete mailbox entries, and start this daemon again",
+            ));
         }
         match self.journal.health() {
             Health::Well if !self.stalls => None,
-            Health::Failed => Some(
-                "what this host decides is not written any more, since its disk has failed: \
-                 should it be killed now, groups and mailboxes may be gone, or as they were \
-                 before\nhint: see to the disk, and start this daemon again",
-            ),
-            Health::Well | Health::Retries => Some(
-                "what this host decides cannot be written: should it be killed now, groups and \
-                 mailboxes may be gone, or as they were before\n\
-                 hint: make room on its disk; it goes on trying",
-            ),
+            Health::Failed => Some((
+                "what this host decides is not written any more, since its disk has failed",
+                "see to the disk, and start this daemon again",
+            )),
+            Health::Well | Health::Retries => Some((
+                "what this host decides cannot be written",
+                "make room on its disk; it goes on trying",
+            )),
         }
     }
+}
+
+/// Has what was written in `dir`, if anything was, looked at with the table beside it.
+pub(crate) fn look_at(dir: &Path, saved: &mut Saved) -> Result<(), LookError> {
+    let dir = folder(dir);
+    if !dir.exists() {
+        return Ok(());
+    }
+    if let Some((life, stored)) = journal::read(&dir)? {
+        saved.remember(life, &stored)?;
+    }
+    Ok(())
+}
+
+/// Why what was written cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It is of no use.
+    #[error("what was decided cannot be used: {0}")]
+    Saved(#[from] SavedError),
 }
 
 /// Forgets what was written.

@@ -37,7 +37,7 @@
 //! ```
 //!
 //! The rest is what the `towpath` command, its console and tests are built from, and changes with
-//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `lock`, `table`, `private`,
+//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `kept`, `lock`, `table`, `private`,
 //! `log`, `start`, `client`, `protocol`, `pacing`, `pvm`.
 
 // What builds virtual machines for integration tests speaks of the crate by its name.
@@ -56,6 +56,8 @@ pub mod farm;
 #[doc(hidden)]
 pub mod journal;
 mod keeper;
+#[doc(hidden)]
+pub mod kept;
 mod ledger;
 #[doc(hidden)]
 pub mod leftovers;

@@ -66,7 +66,8 @@ pub struct TermError {
     why: io::Error,
 }
 
-fn path(dir: &Path) -> PathBuf {
+/// Where a table is kept.
+pub fn path(dir: &Path) -> PathBuf {
     dir.join(Kept::Table.name())
 }
 
@@ -76,14 +77,9 @@ pub(crate) fn checksum(bytes: &[u8]) -> [u8; 8] {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix).to_le_bytes()
 }
 
-/// Whether a founder in `dir` has kept a table.
+/// Whether a host in `dir` has kept a table.
 pub fn is_kept(dir: &Path) -> bool {
     path(dir).exists()
-}
-
-/// Whether others may lead the virtual machine that a founder in `dir` has kept the table of.
-pub fn is_shared(dir: &Path) -> bool {
-    read(dir).ok().flatten().is_some_and(|saved| saved.is_shared())
 }
 
 /// What a founder in `dir` has kept; `None` where it has kept nothing.
@@ -152,11 +148,17 @@ pub(crate) fn write(dir: &Path, table: &[u8]) -> io::Result<()> {
     replace(dir, Kept::Table.name(), &bytes)
 }
 
+/// Forgets the table, and the term beside it.
+pub(crate) fn remove_table(dir: &Path) -> io::Result<()> {
+    crate::keeper::remove(&path(dir))?;
+    crate::keeper::remove(&dir.join(TERM))
+}
+
 /// Forgets what was kept.
 pub(crate) fn remove(dir: &Path) {
     // In vain only where there is none, or where the directory has gone.
-    let _ = fs::remove_file(path(dir));
-    let _ = fs::remove_file(dir.join(TERM));
+    let _ = remove_table(dir);
+    let _ = fs::remove_file(dir.join(Kept::Key.name()));
     crate::ledger::remove(dir);
 }
 

@@ -11,11 +11,11 @@ use clap::Args;
 use serde_json::json;
 use towpath::config::SOCK;
 use towpath::daemon::Started;
+use towpath::kept::{self, Returning};
 use towpath::lock::{Holder, is_locked};
 use towpath::start::hostfile::{Machine, Options};
 use towpath::start::machines::Source;
-use towpath::table;
-use towpath::{Client, VmDir};
+use towpath::{Client, VmDir, table};
 
 use super::local::{Interrupted, Leading, Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
@@ -108,12 +108,13 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         Some(_) => None,
         None => args.remote.machines(args.hostfile.as_deref())?,
     };
-    check_down(vm)?;
+    let returning = check_down(vm, args.leading)?;
     let hosts = args.hosts.unwrap_or(1);
     let Some(machines) = named else {
         let here: SocketAddr = ([127, 0, 0, 1], 0).into();
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
-        let started = start_here(vm, hosts, listen, (&args.tuning, args.leading))?;
+        let how = (&args.tuning, args.leading, returning);
+        let started = start_here(vm, hosts, listen, how)?;
         report(vm, &started, &[], args.json)?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -124,7 +125,7 @@ pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
         eprintln!("hosts of {from}: {}{more}", list.join(", "));
     }
     let how = (&args.remote, &args.tuning, args.leading);
-    let outcome = start_machines(vm, machines, None, &args.listen, how)?;
+    let outcome = start_machines(vm, machines, (None, returning), &args.listen, how)?;
     if outcome.interrupted {
         return Err(Interrupted.into());
     }
@@ -137,15 +138,18 @@ fn start_here(
     vm: &VmDir,
     hosts: u16,
     listen: &[SocketAddr],
-    (tuning, leading): (&Tuning, Leading),
+    (tuning, leading, returning): (&Tuning, Leading, Option<Returning>),
 ) -> anyhow::Result<Vec<Started>> {
     let interrupt = interrupt::flag()?;
     let tuning = tuning.for_hosts(hosts);
-    let first = found(vm, listen, (&tuning, leading), None, &[], &interrupt)?;
+    let first = found(vm, listen, (&tuning, leading), None, (&[], returning), &interrupt)?;
+    let own = returning.map_or(1, |it| it.number);
     let mut started = vec![first];
-    if let Err(e) = start_rest(vm, hosts, listen, &tuning, &mut started, &interrupt) {
-        // Half a virtual machine is of no use to anyone.
-        let _ = down::end_all(vm, true);
+    if let Err(e) = start_rest(vm, (hosts, own), listen, &tuning, &mut started, &interrupt) {
+        // Half a virtual machine is of no use to anyone, but for what it was before.
+        if returning.is_none() {
+            let _ = down::end_all(vm, true);
+        }
         return Err(e);
     }
     Ok(started)
@@ -156,7 +160,7 @@ fn start_here(
 pub(super) fn start_machines(
     vm: &VmDir,
     machines: Machines,
-    own: Option<&str>,
+    (own, returning): (Option<&str>, Option<Returning>),
     listen: &[SocketAddr],
     (remote, tuning, leading): (&RemoteArgs, &Tuning, Leading),
 ) -> anyhow::Result<Outcome> {
@@ -176,17 +180,23 @@ pub(super) fn start_machines(
     let tuning_here = tuning.for_hosts(1);
     let interrupt = interrupt::flag()?;
     let own = (&tuning_here, leading);
-    let first = found(vm, listen, own, name.as_deref(), &options.env, &interrupt)?;
+    let how = (&options.env[..], returning);
+    let first = found(vm, listen, own, name.as_deref(), how, &interrupt)?;
     // Whoever starts the others takes them.
     let came = interrupt.load(Ordering::Relaxed);
     drop(interrupt);
+    let undo = || {
+        if returning.is_none() {
+            let _ = down::end_all(vm, true);
+        }
+    };
     if came {
-        let _ = down::end_all(vm, true);
+        undo();
         return Err(Interrupted.into());
     }
     let outcome = remote.start(vm, &machines, tuning.lost_after_ms, None);
     if outcome.as_ref().map_or(true, |outcome| outcome.interrupted) {
-        let _ = down::end_all(vm, true);
+        undo();
     }
     let mut outcome = outcome?;
     outcome.started.insert(0, first);
@@ -211,13 +221,23 @@ fn await_end(dir: &Path) {
     }
 }
 
-pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
-    vm.found()?;
+/// Which daemon of this machine begins the virtual machine again; `None`: the first founds it.
+pub(super) fn check_down(vm: &VmDir, leading: Leading) -> anyhow::Result<Option<Returning>> {
     await_end(&vm.host(1));
-    // A founder that kept its table comes back to the hosts that still run.
-    let comes_back = !is_locked(&vm.host(1)) && table::is_kept(&vm.host(1));
+    let returning = kept::returning(vm, leading.recover)?;
+    if !returning.is_some_and(|it| it.was_let_in) {
+        vm.found()?;
+    }
+    if returning.is_none() && leading.recover {
+        bail!(
+            "no daemon of `{}` that does not run has kept anything here\n\
+             hint: without --recover a virtual machine begins anew",
+            vm.name
+        );
+    }
+    // One that kept its table comes back to the hosts that still run.
     let mut running = vm.local_hosts()?.into_iter().filter(|n| is_locked(&vm.host(*n)));
-    if let Some(n) = running.next().filter(|_| !comes_back) {
+    if let Some(n) = running.next().filter(|_| returning.is_none()) {
         let called = control::called(n, Holder::of(&vm.host(n)).as_ref());
         bail!(
             "virtual machine `{}` is up already: {called}\nhint: `towpath hosts` shows it, \
@@ -225,27 +245,39 @@ pub(super) fn check_down(vm: &VmDir) -> anyhow::Result<()> {
             vm.name
         );
     }
-    Ok(())
+    Ok(returning)
 }
 
-/// Starts the founder.
+/// Starts the one that founds the virtual machine, or begins it again.
 fn found(
     vm: &VmDir,
     listen: &[SocketAddr],
-    (tuning, leading): (&Tuning, Leading),
+    (tuning, mut leading): (&Tuning, Leading),
     name: Option<&str>,
-    env: &[(String, String)],
+    (env, returning): (&[(String, String)], Option<Returning>),
     interrupt: &AtomicBool,
 ) -> anyhow::Result<Started> {
-    let start = Start { vm, number: 1, listen, tuning, leading, token: None, name, env };
-    let waits = !leading.recover && table::is_shared(&vm.host(1));
+    let number = returning.map_or(1, |it| it.number);
+    if returning.is_some_and(|it| it.is_all) && !leading.recover {
+        eprintln!(
+            "all hosts are daemons of this machine, and none runs: daemon {number} leads again from \
+             what it kept"
+        );
+        leading.recover = true;
+    }
+    let start = Start { vm, number, listen, tuning, leading, token: None, name, env };
+    let waits = !leading.recover && returning.is_some_and(|it| it.is_shared);
     let started = start.start()?.wait(interrupt);
-    Ok(if waits { started.context(NOBODY_LEADS)? } else { started? }.0)
+    let told = || {
+        let table = table::path(&vm.host(number.into()));
+        format!("{NOBODY_LEADS}; if it is over, remove {}", table.display())
+    };
+    Ok(if waits { started.with_context(told)? } else { started? }.0)
 }
 
 fn start_rest(
     vm: &VmDir,
-    hosts: u16,
+    (hosts, own): (u16, u16),
     first: &[SocketAddr],
     tuning: &Tuning,
     started: &mut Vec<Started>,
@@ -256,7 +288,7 @@ fn start_rest(
     }
     let token = control::issue_token(vm, OWN_TOKEN_S, Some(u32::from(hosts) - 1))?;
     // One after the other, so that daemon n of this machine is host n.
-    for number in 2..=hosts {
+    for number in (1..=hosts).filter(|number| *number != own) {
         if interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
         }
@@ -267,7 +299,9 @@ fn start_rest(
         for addr in listen.iter_mut().filter(|addr| addr.port() != 0) {
             // Each host takes as many ports of an address as the first.
             let taken = first.iter().filter(|other| other.ip() == addr.ip()).count() as u32;
-            let port = u32::from(addr.port()) + taken * u32::from(number - 1);
+            // Whoever began again has the place of the first.
+            let place = if number == 1 { own } else { number };
+            let port = u32::from(addr.port()) + taken * u32::from(place - 1);
             let port = u16::try_from(port).context("ports end at 65535")?;
             addr.set_port(port);
         }

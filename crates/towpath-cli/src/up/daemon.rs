@@ -108,7 +108,7 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
         std::io::stdin().take(4096).read_to_string(&mut text)?;
         Role::Join(text.parse()?)
     } else {
-        Role::Found(vm.vm_key()?)
+        Role::Found(vm.vm_key_of(args.number.into())?)
     };
     let name = args.name.clone().unwrap_or_else(|| {
         let node = rustix::system::uname().nodename().to_string_lossy().into_owned();

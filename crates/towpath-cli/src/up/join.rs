@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use towpath::config::LOCAL_HOSTS_MAX;
 use towpath::lock::is_locked;
-use towpath::{Client, Token, VmDir, table};
+use towpath::{Client, Token, VmDir};
 
 use super::command::report;
 use super::local::{Leading, Start, Tuning};
@@ -109,12 +109,6 @@ fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
             return other("runs", "end this one first with `towpath down`");
         }
         return Ok(());
-    }
-    let first = vm.host(1);
-    if !is_locked(&first) && table::is_kept(&first) {
-        let kept = first.join("table");
-        let kept = format!("remove {}, if it is never to run again", kept.display());
-        return other("was founded, does not run now and is kept", &kept);
     }
     Ok(())
 }

@@ -40,10 +40,10 @@ impl ListedArgs {
         hosts: &[PvmHost],
         own: Option<&str>,
     ) -> anyhow::Result<()> {
-        check_down(vm)?;
+        let returning = check_down(vm, Leading::default())?;
         let machines = Machines { source: Source::Hostfile, list: list(hosts)? };
         let how = (&self.remote, &self.tuning, Leading::default());
-        let outcome = start_machines(vm, machines, own, &self.listen, how)?;
+        let outcome = start_machines(vm, machines, (own, returning), &self.listen, how)?;
         if outcome.interrupted {
             return Err(Interrupted.into());
         }

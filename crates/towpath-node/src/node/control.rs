@@ -376,9 +376,7 @@ impl Node {
         self.me = Some(you);
         // Whoever kept the log was another one.
         self.voting.voter = None;
-        if !self.config.keeps_table {
-            self.voting.vm_key = None;
-        }
+        self.voting.forget_key();
         self.set_lost_after(snapshot.lost_after_ms);
         self.log = Some(ControlState::from_snapshot(snapshot));
         self.standing = Standing::default();

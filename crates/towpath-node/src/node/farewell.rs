@@ -62,7 +62,7 @@ impl Node {
     pub(crate) fn why_it_goes(&self, id: AssociationId) -> u16 {
         let is_deleted = |host| self.lead.farewells.contains_key(&host);
         // A founder that keeps its table comes back to whoever leads meanwhile.
-        let comes_back = self.config.keeps_table && self.is_shared();
+        let comes_back = self.config.keeps_table && self.is_founder() && self.is_shared();
         match self.peers.host_of(id).is_some_and(is_deleted) {
             true => reason::SHUTDOWN,
             false if comes_back => reason::ENDED,

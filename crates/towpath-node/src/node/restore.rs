@@ -20,6 +20,8 @@ use crate::joining::{Joining, Reason};
 use crate::restore::{Deleted, Recovery, Saved, SavedError};
 /// How long members may take to say what they know.
 const RECOVER_FOR: Duration = Duration::from_secs(2);
+/// Where a term has the slot of a host that leads again alone: the bits below count leaders.
+const TERM_SLOT: u32 = 16;
 /// How long the founder's own token is good, in seconds: longer than it takes to be let in.
 const RETURN_TOKEN_S: u64 = 3600;
 /// How long members that did not may take to be back.
@@ -35,7 +37,7 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { mut snapshot, deleted, led, alone, state, .. } = saved;
+        let Saved { mut snapshot, deleted, led, alone, state, let_in, .. } = saved;
         let mut node = Self::new(config, crypto, rng);
         let own = snapshot.table.by_key(&node.endpoint.public_key().0).map(|h| h.id);
         let others = snapshot.is_shared() || own != Some(snapshot.leader);
@@ -43,12 +45,15 @@ impl Node {
             Some(own) if alone => {
                 snapshot.leader = own;
                 snapshot.voters = [own].into();
+                // Another one may be told the same.
+                snapshot.term += u64::from(own.slot()) << TERM_SLOT;
             }
             // One that was deleted by others hears so from them.
             None if alone || !snapshot.is_shared() => return Err(SavedError::OtherKey),
             _ => {}
         }
         node.voting.vm_key = Some(vm_key.into());
+        node.voting.founded = !let_in;
         if others && !alone {
             node.come_back(now, &snapshot);
             return Ok(node);
@@ -61,15 +66,16 @@ impl Node {
         Ok(node)
     }
 
-    /// What a founder is to keep; `None` elsewhere, and while it asks its members.
+    /// What a founder, or another one that may lead, is to keep; `None` elsewhere, and while it asks
+    /// its members.
     pub fn saved(&self) -> Option<Saved> {
-        let log = self.log.as_ref().filter(|_| self.leads() || self.config.keeps_table)?;
+        let log = self.log.as_ref().filter(|_| self.leads() || self.keeps())?;
         if self.lead.recovery.is_some() {
             return None;
         }
         let (snapshot, deleted) = (log.snapshot().clone(), log.deleted().clone());
         let voters = self.voting.voter.as_ref().map_or(self.config.voters, |voter| voter.wanted);
-        Some(Saved { snapshot, deleted, voters, led: 0, alone: false, state: None })
+        Some(Saved::new(snapshot, deleted, voters))
     }
 
     /// Others may lead by now: this founder joins them, as whoever holds the VM key may.
@@ -177,7 +183,12 @@ impl Node {
         self.me = Some(me);
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
-        let issued = Invitations::of(core::mem::take(&mut self.lead.asking.restored));
+        let restored = core::mem::take(&mut self.lead.asking.restored);
+        let issued = match &state {
+            // Its own list may be of a time when it kept the log, and others did after it.
+            Some(before) if before.snapshot().is_shared() => before.invitations().clone(),
+            _ => Invitations::of(restored),
+        };
         let log = ControlState::new(log).with_deleted(deleted).with_invitations(issued);
         self.log = Some(match state {
             Some(before) => log.with_tasks_of(*before, |task| {

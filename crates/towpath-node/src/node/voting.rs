@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::{Memory, Rng};
-use towpath_vm::consensus::{self, Write};
+use towpath_vm::consensus::{self, ReplicaId, Write};
 use towpath_vm::control::{Command, ControlState, Leave};
 use towpath_vm::message::{Consensus, Entries, Keep, Resumed, Unreachable};
 use towpath_vm::{Change, Entry, HostState, Message};
@@ -18,7 +18,7 @@ use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
 use crate::suspects::Suspect;
-use crate::voting::{LogName, Reach, Step, Voter};
+use crate::voting::{LogName, Reach, Step, Voter, Voting};
 
 /// Who was heard within so long can be counted on: three beats.
 const HEARD: Duration = Duration::from_millis(600);
@@ -125,16 +125,66 @@ impl Node {
             && let (Some(me), Some(state)) = (self.me, &self.log)
         {
             let voter = Voter::found(now, me, self.config.voters, state, rng);
-            self.voting.voter = Some(Box::new(voter));
+            self.voting.voter = Some(Box::new(self.on_disk(voter)));
         } else if self.config.keeps_table {
             self.voting.ledger = Some(Box::new(Ledger::new()));
         }
     }
 
-    /// What the owner is to write down next of what this host decides without asking anybody, if
+    /// A voter whose owner has a disk, if this host's has.
+    fn on_disk(&self, voter: Voter) -> Voter {
+        if self.config.keeps_table { voter.written(self.voting.written) } else { voter }
+    }
+
+    /// What the owner is to write down next of what this host decides, or keeps of what all do, if
     /// there is anything. Nothing follows from it before [`Node::wrote`].
     pub fn to_write(&mut self) -> Option<Write> {
-        self.voting.ledger.as_mut()?.write(self.log.as_ref()?)
+        let Voting { voter, ledger, .. } = &mut self.voting;
+        let write = match (voter, ledger) {
+            (Some(voter), _) => voter.write(),
+            (None, ledger) => ledger.as_mut()?.write(self.log.as_ref()?),
+        }?;
+        self.voting.written = write.number;
+        Some(write)
+    }
+
+    /// Whether anything waits for what the owner is to write down.
+    pub fn waits_for_disk(&self) -> bool {
+        let Voting { voter, ledger, .. } = &self.voting;
+        let decided = ledger.as_ref().map(|ledger| ledger.progress());
+        voter.as_ref().is_some_and(|voter| voter.waits_for_disk())
+            || decided.is_some_and(|(asked, effective)| effective < asked)
+    }
+
+    /// Whether the owner is to keep what a founder keeps: this host may come to lead.
+    pub const fn keeps(&self) -> bool {
+        self.config.keeps_table && self.voting.vm_key.is_some()
+    }
+
+    /// Whether this host keeps the log: it has what is to be written of it, or will have.
+    pub const fn keeps_log(&self) -> bool {
+        self.voting.voter.is_some() || self.voting.ledger.is_some()
+    }
+
+    /// Whether others keep the log with this host, and vote.
+    pub fn is_one_of_several(&self) -> bool {
+        self.voting.voter.as_ref().is_some_and(|voter| voter.members().0.len() > 1)
+    }
+
+    /// Which life of the log that several keep this host keeps, and who it is in it.
+    pub fn log_name(&self) -> Option<(u64, ReplicaId)> {
+        let name = self.voting.voter.as_ref()?.name();
+        Some((name.generation, ReplicaId(name.replica)))
+    }
+
+    /// The virtual machine's key, which whoever may lead holds.
+    pub fn vm_key(&self) -> Option<&[u8; 32]> {
+        self.voting.vm_key.as_deref()
+    }
+
+    /// Whether this host keeps what it does for good: it was started with the key.
+    pub const fn is_founder(&self) -> bool {
+        self.voting.founded
     }
 
     /// Of what this host decides without asking anybody: how much was asked for, and how much of
@@ -151,12 +201,20 @@ impl Node {
     /// The owner has written all that it was given up to this write; `None`: it cannot write, and
     /// what is decided is lost with this host.
     pub fn wrote(&mut self, now: Instant, up_to: Option<u64>, memory: &mut dyn Memory) {
-        let Some(ledger) = &mut self.voting.ledger else { return };
-        match up_to {
-            Some(number) => ledger.wrote(number),
-            None => ledger.is_not_kept(),
-        }
-        if ledger.is_due() {
+        let Voting { voter, ledger, .. } = &mut self.voting;
+        let is_due = match (voter, ledger, up_to) {
+            (Some(voter), ..) => voter.wrote(up_to),
+            (None, None, _) => false,
+            (None, Some(ledger), Some(number)) => {
+                ledger.wrote(number);
+                ledger.is_due()
+            }
+            (None, Some(ledger), None) => {
+                ledger.is_not_kept();
+                ledger.is_due()
+            }
+        };
+        if is_due {
             self.pump(now, memory);
         }
     }
@@ -196,9 +254,7 @@ impl Node {
             // Whoever waited for it hears that it is not known what became of that.
             self.settle_proposals(now);
             self.voting.voter = None;
-            if !self.config.keeps_table {
-                self.voting.vm_key = None;
-            }
+            self.voting.forget_key();
         }
         if ticks {
             self.reach_voters(now);
@@ -262,7 +318,8 @@ impl Node {
         }
         self.voting.vm_key = Some(Zeroizing::new(vm_key));
         let rng = self.draws();
-        self.voting.voter = Some(Box::new(Voter::newcomer(now, name, voters, rng)));
+        let voter = self.on_disk(Voter::newcomer(now, name, voters, rng));
+        self.voting.voter = Some(Box::new(voter));
     }
 
     fn ask_to_keep(&mut self, now: Instant, host: HostId, name: LogName) {
@@ -366,10 +423,8 @@ impl Node {
                 let hosts = hosts.iter().copied().collect();
                 return self.propose(now, Command::Voters(hosts));
             }
-            // A founder that ends now has to know that others may have come to lead.
-            Step::Promote(_)
-                if self.config.keeps_table && self.voting.kept < log.snapshot().index =>
-            {
+            // Who leads alone, and ends now, has to know that others may have come to lead.
+            Step::Promote(_) if self.keeps() && self.voting.kept < log.snapshot().index => {
                 return;
             }
             Step::Learn(host) => {

@@ -4,67 +4,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use towpath_proto::Rng;
-use towpath_vm::consensus::{Record, Stored, Write};
+use towpath_vm::consensus::Stored;
 use towpath_vm::talk::{Answer, MailRules, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask};
 use towpath_wire::TaskId;
 
+use super::disk::Disk;
 use super::net::{Net, VM_KEY, config};
 use super::standin::StandIn;
 use crate::{Node, NodeConfig, Saved};
 
 fn keeping() -> NodeConfig {
     NodeConfig { keeps_table: true, ..config(0, "h0") }
-}
-
-/// A disk, as the owner of host 0 has it.
-struct Disk {
-    stored: Stored,
-    number: u64,
-}
-
-impl Disk {
-    fn new() -> Self {
-        Self { stored: Stored::empty(), number: 0 }
-    }
-
-    fn put(&mut self, write: Write) {
-        assert_eq!(write.number, self.number + 1, "in order");
-        self.number = write.number;
-        for record in write.records {
-            match record {
-                Record::Snapshot(snapshot) => {
-                    assert!(write.replaces);
-                    self.stored = Stored { snapshot: (*snapshot).clone(), ..Stored::empty() };
-                }
-                Record::Entry(entry) => {
-                    let last = self.stored.snapshot.index + self.stored.entries.len() as u64;
-                    assert_eq!(entry.index, last + 1, "without gaps");
-                    self.stored.entries.push(entry);
-                }
-                Record::Vote { .. } => panic!("nobody votes"),
-            }
-        }
-    }
-
-    /// Takes what there is, without a word of it.
-    fn take(&mut self, net: &mut Net) {
-        while let Some(write) = net.node(0).to_write() {
-            self.put(write);
-        }
-    }
-
-    fn tell(&self, net: &mut Net) {
-        net.call(0, |node, now, memory| node.wrote(now, Some(self.number), memory));
-    }
-
-    /// A quick one, for so long.
-    fn run(&mut self, net: &mut Net, ms: u64) {
-        for _ in 0..ms.div_ceil(5) {
-            self.take(net);
-            self.tell(net);
-            net.run(5);
-        }
-    }
 }
 
 fn join(net: &mut Net, disk: &mut Disk) {
@@ -146,7 +96,7 @@ fn again(net: &mut Net, disk: &mut Disk) -> bool {
     let mut saved = net.node(0).saved().expect("it keeps it");
     net.crash(0);
     net.run(500);
-    let remembers = saved.remember(&disk.stored).expect("it decodes");
+    let remembers = saved.remember(1, &disk.stored).expect("it decodes");
     start(net, disk, saved);
     remembers
 }
@@ -157,10 +107,10 @@ fn nothing_follows_before_it_is_written() {
     let task = net.enrol(1);
     let number = ask(&mut net, task, 1, RegistryOp::Join("g".into()));
     net.run(50);
-    disk.take(&mut net);
+    disk.take(&mut net, 0);
     net.run(50);
     assert_eq!(answer(&mut net, 1, task, number), None);
-    disk.tell(&mut net);
+    disk.tell(&mut net, 0);
     net.run(50);
     assert!(answer(&mut net, 1, task, number).is_some());
 }
@@ -217,7 +167,7 @@ fn a_task_that_ended_while_nobody_led_is_no_member() {
     net.run(100);
     net.left(2, b);
     net.run(3000);
-    assert_eq!(saved.remember(&disk.stored), Ok(true));
+    assert_eq!(saved.remember(1, &disk.stored), Ok(true));
     start(&mut net, &mut disk, saved);
     let there = members(&mut net, &mut disk, (1, a));
     assert_eq!(there.into_iter().flatten().collect::<Vec<_>>(), [a]);
@@ -269,9 +219,9 @@ fn what_an_earlier_life_wrote_is_passed_over_and_what_is_none_is_refused() {
     let old = disk.stored.clone();
     assert!(again(&mut net, &mut disk));
     let mut saved = net.node(0).saved().expect("it keeps it");
-    assert_eq!(saved.remember(&old), Ok(false));
-    assert!(saved.remember(&disk.stored).expect("it decodes"));
-    assert!(saved.remember(&Stored::empty()).is_err());
+    assert_eq!(saved.remember(1, &old), Ok(false));
+    assert!(saved.remember(1, &disk.stored).expect("it decodes"));
+    assert!(saved.remember(1, &Stored::empty()).is_err());
 }
 
 #[test]
@@ -280,7 +230,7 @@ fn a_slow_disk_that_has_everything_is_not_given_it_again() {
     let task = net.enrol(1);
     ask(&mut net, task, 1, RegistryOp::Join("g".into()));
     net.run(50);
-    disk.take(&mut net);
+    disk.take(&mut net, 0);
     let (asked, effective) = net.node(0).decided().expect("it is written down");
     assert_eq!(effective + 1, asked);
     // It takes too long, and is there in the end.
@@ -301,7 +251,7 @@ fn a_host_that_joined_just_before_is_known_though_the_table_is_older() {
     answered(&mut net, &mut disk, (3, late), RegistryOp::Join("g".into()));
     net.crash(0);
     net.run(500);
-    assert_eq!(saved.remember(&disk.stored), Ok(true));
+    assert_eq!(saved.remember(1, &disk.stored), Ok(true));
     start(&mut net, &mut disk, saved);
     assert_eq!(net.node(0).hosts().count(), 4);
     assert_eq!(members(&mut net, &mut disk, (3, late)), [Some(late)]);

@@ -18,6 +18,7 @@ use towpath_vm::{Action, RequestEvent, RequestId, TaskSpec};
 use towpath_wire::talk::{HEADER_LEN, Header};
 use towpath_wire::{ByteSize, HostId, Instant, LinkId, TaskId};
 
+use super::disk::Disk;
 use super::standin::StandIn;
 use crate::{Delivery, JoinTarget, Links, Node, NodeConfig, NodeEvent};
 
@@ -42,6 +43,8 @@ pub(super) struct Seat {
     pub(super) on_channels: Vec<(TaskId, u32, Vec<u8>)>,
     /// Payloads that were written to its tasks.
     pub(super) given: Vec<(Header, Vec<u8>)>,
+    /// Takes at once what the node writes, where there is one.
+    pub(super) disk: Option<Disk>,
 }
 
 /// Somebody who speaks the transport's language, and says what they want in the handshake.
@@ -130,6 +133,7 @@ impl Net {
             holds: false,
             on_channels: Vec::new(),
             given: Vec::new(),
+            disk: None,
         });
     }
 
@@ -225,6 +229,12 @@ impl Net {
         let now = self.now;
         let seat = &mut self.seats[host];
         let Some(node) = seat.node.as_mut() else { return };
+        if let Some(disk) = &mut seat.disk {
+            while let Some(write) = node.to_write() {
+                disk.put(write);
+            }
+            node.wrote(now, Some(disk.number), &mut seat.memory);
+        }
         let mut out = Vec::new();
         let mut train = vec![0; 32 * 1500];
         loop {

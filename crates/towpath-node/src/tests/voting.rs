@@ -13,6 +13,7 @@ use towpath_vm::talk::{
 };
 use towpath_wire::{HostId, TaskId};
 
+use super::disk::Disk;
 use super::net::{Net, VM_KEY, config, program};
 use super::standin::StandIn;
 use crate::{Node, NodeConfig, NodeEvent};
@@ -371,6 +372,7 @@ fn a_leader_that_leaves_is_gone_and_not_lost() {
 fn a_founder_that_followed_starts_again_from_what_it_kept_as_such() {
     let keeping = || NodeConfig { keeps_table: true, ..sharing(0) };
     let mut net = Net::founded(keeping());
+    net.seats[0].disk = Some(Disk::new());
     for index in 1..4 {
         net.add(sharing(index));
         net.run(100);
@@ -389,7 +391,7 @@ fn a_founder_that_followed_starts_again_from_what_it_kept_as_such() {
         net.crash(0);
         net.run(4000);
         let node = again(&mut net, saved).expect("it is its own");
-        net.seats[0].node = Some(node);
+        (net.seats[0].node, net.seats[0].disk) = (Some(node), Some(Disk::new()));
         net.run(6000);
         assert!(leader(&mut net) > 0);
     }

@@ -120,6 +120,10 @@ impl Disk {
         number <= self.durable
     }
 
+    pub(crate) const fn waits(&self) -> bool {
+        self.durable < self.handed
+    }
+
     pub(crate) const fn stable(&self) -> u64 {
         self.stable
     }
@@ -174,6 +178,6 @@ impl Disk {
     }
 
     pub(crate) fn tick(&mut self) {
-        self.waited = if self.durable < self.handed { self.waited.saturating_add(1) } else { 0 };
+        self.waited = if self.waits() { self.waited.saturating_add(1) } else { 0 };
     }
 }

@@ -168,6 +168,21 @@ impl Stored {
         Self { term: 1, vote: None, snapshot, entries: Vec::new() }
     }
 
+    /// Term and index of the last entry.
+    pub fn last(&self) -> (u64, u64) {
+        let last = self.entries.last().map(|entry| (entry.term, entry.index));
+        last.unwrap_or((self.snapshot.term, self.snapshot.index))
+    }
+
+    /// Who takes part as of the last entry.
+    pub fn members(&self) -> &Members {
+        let named = |entry: &'_ Entry| matches!(entry.body, Body::Members(_));
+        match self.entries.iter().rev().find(|entry| named(entry)).map(|entry| &entry.body) {
+            Some(Body::Members(members)) => members,
+            _ => &self.snapshot.members,
+        }
+    }
+
     /// Nothing: a newcomer's. It votes for nobody before a leader has sent it the log.
     pub fn empty() -> Self {
         let snapshot =
@@ -410,6 +425,11 @@ impl Replica {
         let members = self.log.members_at(index).clone();
         self.log.install(Snapshot { index, term, members, state });
         self.disk.replace(&self.log, self.term, self.vote);
+    }
+
+    /// Whether the disk has not taken all that was handed out.
+    pub const fn waits_for_disk(&self) -> bool {
+        self.disk.waits()
     }
 
     /// Has all that it holds written anew: what it was founded with is on no disk yet.

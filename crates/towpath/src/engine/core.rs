@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
@@ -17,6 +18,7 @@ use super::clients::ClientConn;
 use super::control::Control;
 use super::doors::Doors;
 use super::held::{Held, KEY_HELD};
+use super::keeping::Keeping;
 use super::launch::Launch;
 use super::network::Network;
 use super::poll::{Events, Poll, Waker};
@@ -73,6 +75,8 @@ pub struct EngineOptions {
     pub launch: Launch,
     /// The limit of descriptors that tasks see.
     pub descriptors: Descriptors,
+    /// The daemon's directory.
+    pub(crate) dir: PathBuf,
     /// The founder's: keeps the table of hosts, and the tokens.
     pub(crate) keeper: Option<Keeper>,
     /// For what is to be said where this process is killed.
@@ -149,9 +153,7 @@ pub struct Engine {
     pub(super) buf: Vec<u8>,
     pub(super) ending: bool,
     pub(super) pending: Pending,
-    /// Nothing of the virtual machine is to be known at the next start.
-    pub(super) is_over: bool,
-    pub(super) keeper: Option<Keeper>,
+    pub(super) keeping: Keeping,
     /// Those who asked for a change of the tokens that is being written down.
     pub(super) unanswered: Vec<Unanswered>,
     guarded: Guarded,
@@ -170,7 +172,7 @@ impl Engine {
     /// An engine around a node.
     pub fn new(mut node: Node, options: EngineOptions) -> Result<Self, EngineError> {
         let EngineOptions { vm, listener, tasks, udp, link_rate, clock, .. } = options;
-        let EngineOptions { signals, words, mut launch, descriptors, keeper, .. } = options;
+        let EngineOptions { signals, words, mut launch, descriptors, dir, keeper, .. } = options;
         launch.environment.push((SOCKET_VAR.into(), tasks.path.into()));
         node.serve(LABEL_METRICS..=LABEL_METRICS);
         let poll = Poll::new().map_err(system("epoll"))?;
@@ -199,8 +201,7 @@ impl Engine {
             buf: vec![0; 64 * 1024],
             ending: false,
             pending: Pending::default(),
-            is_over: false,
-            keeper,
+            keeping: Keeping::new(dir, keeper),
             unanswered: Vec::new(),
             doors: Doors::new(),
             guarded: Guarded { signals, bequest: Bequest::new(words) },
@@ -359,9 +360,6 @@ impl Engine {
             }
         }
         self.hand_over_ledger();
-        if let Some(keeper) = &mut self.keeper {
-            keeper.look_at(&mut self.node);
-        }
         self.guarded.bequest.look_at(&self.node);
         self.keep_tokens();
         self.answer_kept();
@@ -422,7 +420,7 @@ impl Engine {
                 }
             }
             NodeEvent::Joined { me, again } => {
-                log!("joined as {me}{}", if again { " again" } else { "" });
+                self.has_joined(me, again);
                 if let Some(joined) = joined.take() {
                     joined(&self.node);
                 }
@@ -466,7 +464,7 @@ impl Engine {
             NodeEvent::Halt => {
                 log!("the virtual machine ends");
                 self.ending = true;
-                self.is_over = true;
+                self.keeping.is_over = true;
             }
             NodeEvent::Channel { association: id, event, .. } => self.on_daemons_channel(id, event),
         }
@@ -556,7 +554,7 @@ impl Engine {
     fn end(&mut self) {
         self.control.stop();
         let forget = self.has_nobody_to_come_back_to();
-        if let Some(keeper) = &mut self.keeper {
+        if let Some(keeper) = &mut self.keeping.keeper {
             keeper.look_at(&mut self.node);
             keeper.end(forget);
         }

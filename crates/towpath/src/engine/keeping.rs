@@ -1,23 +1,115 @@
-//! What a founder brings to its disk while it works, and what its end leaves for its next life.
+//! What whoever may lead brings to its disk while it works, and what its end leaves for its next
+//! life.
 
-use towpath_wire::Instant;
+use std::path::PathBuf;
+
+use towpath_node::Node;
+use towpath_wire::{HostId, Instant};
 
 use super::core::{Engine, HAND_OVER};
+use crate::keeper::{Keeper, Kept};
 use crate::ledger::Ledger;
 use crate::protocol::Reply;
+use crate::{ledger, log, table};
 
 /// Requests that wait at once for their effect; one beyond that is answered before it.
 const UNANSWERED_MAX: usize = 4096;
 
-impl Engine {
-    fn ledger_mut(&mut self) -> Option<&mut Ledger> {
-        self.keeper.as_mut()?.ledger.as_mut()
+/// What a host keeps over its lives.
+pub(super) struct Keeping {
+    /// The daemon's directory.
+    dir: PathBuf,
+    /// Keeps files, where this host ever kept any.
+    pub(super) keeper: Option<Keeper>,
+    /// It kept what a founder keeps, as of the last turn.
+    keeps: bool,
+    /// Nothing of the virtual machine is to be known at the next start.
+    pub(super) is_over: bool,
+    /// That files cannot be kept at all is said once.
+    told: bool,
+}
+
+impl Keeping {
+    /// For a daemon in `dir`; `keeper`: a founder's.
+    pub(super) const fn new(dir: PathBuf, keeper: Option<Keeper>) -> Self {
+        Self { dir, keeps: keeper.is_some(), keeper, is_over: false, told: false }
     }
 
-    /// A founder that leads alone has what it decides written down, and goes on with what is.
+    /// Begins to keep what whoever may lead keeps, and ends with it, as this host comes to that and
+    /// ceases to. Gives a journal that has begun: it has nobody to wake yet.
+    fn follow(&mut self, node: &Node) -> Option<&Ledger> {
+        let keeps = node.keeps();
+        if keeps && self.keeper.is_none() {
+            self.keeper = self.said(Keeper::start(&self.dir, None));
+        }
+        let keeper = self.keeper.as_mut()?;
+        if keeps != self.keeps {
+            self.keeps = keeps;
+            match node.vm_key().filter(|_| !node.is_founder()) {
+                Some(key) => keeper.keep(Kept::Key, key.to_vec(), None),
+                None if keeps => {}
+                None => keeper.forget(),
+            }
+        }
+        match (node.keeps_log(), &keeper.ledger) {
+            (true, None) => {
+                let begun = Ledger::begin(&self.dir);
+                self.keeper.as_mut()?.ledger = self.said(begun);
+                self.keeper.as_ref()?.ledger.as_ref()
+            }
+            (false, Some(_)) => {
+                keeper.ledger = None;
+                ledger::remove(&self.dir);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn said<T, E: std::fmt::Display>(&mut self, tried: Result<T, E>) -> Option<T> {
+        tried
+            .inspect_err(|why| {
+                if !std::mem::replace(&mut self.told, true) {
+                    log!("nothing is kept for the next start: {why}");
+                }
+            })
+            .ok()
+    }
+
+    /// This host is another one from here on: what is of an earlier one, and is not gone on with,
+    /// would be mistaken for what the virtual machine has now.
+    fn begins_anew(&mut self, node: &Node) {
+        if !node.keeps_log() {
+            ledger::remove(&self.dir);
+        }
+        match &mut self.keeper {
+            _ if node.keeps() => {}
+            Some(keeper) => keeper.forget(),
+            None => table::remove(&self.dir),
+        }
+    }
+}
+
+impl Engine {
+    /// This host is part of the virtual machine, or again, as another one.
+    pub(super) fn has_joined(&mut self, me: HostId, again: bool) {
+        log!("joined as {me}{}", if again { " again" } else { "" });
+        self.keeping.begins_anew(&self.node);
+    }
+
+    fn ledger_mut(&mut self) -> Option<&mut Ledger> {
+        self.keeping.keeper.as_mut()?.ledger.as_mut()
+    }
+
+    /// Whoever keeps the log has what it decides written down, and goes on with what is.
     pub(super) fn look_at_ledger(&mut self) {
+        if let Some(ledger) = self.keeping.follow(&self.node) {
+            let waker = self.waker.clone();
+            ledger.ring(move || waker.wake());
+        }
         let now = self.clock.now();
-        let Some(ledger) = self.keeper.as_mut().and_then(|keeper| keeper.ledger.as_mut()) else {
+        let keeper = self.keeping.keeper.as_mut();
+        let Some(ledger) = keeper.and_then(|keeper| keeper.ledger.as_mut()) else {
             return self.node.wrote(now, None, &mut self.memory);
         };
         ledger.look_at(now, &mut self.node, &mut self.memory);
@@ -32,12 +124,13 @@ impl Engine {
     /// What was decided since is handed over before the engine waits for something else.
     pub(super) fn hand_over_ledger(&mut self) {
         let now = self.clock.now();
-        if let Some(ledger) = self.keeper.as_mut().and_then(|keeper| keeper.ledger.as_mut()) {
+        let Some(keeper) = &mut self.keeping.keeper else { return };
+        if let Some(ledger) = &mut keeper.ledger {
             ledger.hand_over(now, &mut self.node);
             // What is not written is gone on with in the next turn, for which nobody rings.
-            let (asked, effective) = self.node.decided().unwrap_or_default();
-            self.pending.rushed |= effective < asked && !ledger.is_well();
+            self.pending.rushed |= self.node.waits_for_disk() && !ledger.is_well();
         }
+        keeper.look_at(&mut self.node);
     }
 
     /// Whether a client is answered once what it asked for has taken effect, and not before.
@@ -55,7 +148,7 @@ impl Engine {
 
     /// When its disk is not waited for any more.
     pub(super) fn disk_stalls_at(&self) -> Option<Instant> {
-        self.keeper.as_ref()?.ledger.as_ref()?.due()
+        self.keeping.keeper.as_ref()?.ledger.as_ref()?.due()
     }
 
     /// Whether all that had been decided when it was told to end is written, as far as it can be.
@@ -72,12 +165,21 @@ impl Engine {
     /// may not have heard of it. A virtual machine that is over may leave lost hosts behind, too.
     pub(super) fn has_nobody_to_come_back_to(&self) -> bool {
         let sole = self.node.hosts().count() == 1;
+        if self.pending.is_deleted {
+            return true;
+        }
+        if self.keeping.is_over && !self.node.is_founder() && !self.node.is_frozen() {
+            // It leaves, and another one leads, or nobody is left.
+            return !self.node.leads() || sole;
+        }
         match self.node.saved() {
             // Another one leads: this host comes back to it, unless that one has deleted it.
-            Some(_) if self.is_over && !self.node.leads() && !self.node.is_frozen() => {
-                self.pending.is_deleted || !self.node.is_listed()
+            Some(_) if self.keeping.is_over && !self.node.leads() && !self.node.is_frozen() => {
+                !self.node.is_listed()
             }
-            Some(saved) if self.is_over => saved.is_alone() && self.node.unheard().is_empty(),
+            Some(saved) if self.keeping.is_over => {
+                saved.is_alone() && self.node.unheard().is_empty()
+            }
             Some(saved) => sole && !saved.names_deleted(),
             None => sole,
         }

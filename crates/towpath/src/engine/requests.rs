@@ -268,7 +268,7 @@ impl Engine {
             Request::Shutdown => {
                 log!("told to end");
                 self.ending = true;
-                self.is_over = true;
+                self.keeping.is_over = true;
                 self.reply(key, &Reply::Done);
             }
         }
@@ -315,10 +315,12 @@ impl Engine {
         let refused = self.node.leader().zip(self.node.refused());
         let refused = refused.map(|(leader, why)| refuses(leader, why));
         let hint = "hint: make room on its disk; it goes on trying";
-        let not_kept = self.keeper.iter().flat_map(Keeper::troubles);
+        let not_kept = self.keeping.keeper.iter().flat_map(Keeper::troubles);
         let not_kept = not_kept.map(|trouble| format!("{trouble}\n{hint}"));
-        let ledger = self.keeper.iter().filter_map(|keeper| keeper.ledger.as_ref()?.trouble());
-        refused.into_iter().chain(not_kept).chain(ledger.map(String::from)).collect()
+        let alone = !self.node.is_one_of_several();
+        let ledger = self.keeping.keeper.iter().filter_map(|keeper| keeper.ledger.as_ref());
+        let ledger = ledger.filter_map(|ledger| ledger.trouble(alone));
+        refused.into_iter().chain(not_kept).chain(ledger).collect()
     }
 
     /// Why an extra client may not ask for this.

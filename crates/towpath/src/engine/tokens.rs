@@ -259,14 +259,14 @@ impl Engine {
 
     fn hand_tokens_over(&self, told: Option<Told>) {
         let issued = self.node.invitations(self.clock.now());
-        if let Some(keeper) = &self.keeper {
+        if let Some(keeper) = &self.keeping.keeper {
             keeper.keep(Kept::Tokens, emit(&issued).into_bytes(), told);
         }
     }
 
     /// Has the tokens written down, and answers then; at once where this host does not keep them.
     fn reply_once_kept(&mut self, client: u64, yes: Reply, no: Reply) {
-        if self.keeper.is_none() || !self.node.keeps_invitations() {
+        if self.keeping.keeper.is_none() || !self.node.keeps_invitations() {
             return self.reply(client, &yes);
         }
         // Also where the list was handed over with this change already: that may be under way.

@@ -1,0 +1,221 @@
+//! Several hosts that keep the log, each on a disk of its own, and a virtual machine that begins
+//! again with what one of them has.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use towpath_proto::{HostKey, Rng};
+use towpath_vm::HostState;
+use towpath_vm::talk::{
+    Answer, Fault, MailRules, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask,
+};
+use towpath_wire::TaskId;
+
+use super::disk::Disk;
+use super::net::{Net, VM_KEY};
+use super::standin::StandIn;
+use super::voting::{leader, sharing};
+use crate::{Node, NodeConfig, Saved, SavedError};
+
+fn keeping(index: usize) -> NodeConfig {
+    NodeConfig { keeps_table: true, ..sharing(index) }
+}
+
+/// So many hosts with a disk each; three of them keep the log.
+fn net(hosts: usize) -> Net {
+    let mut net = Net::founded(keeping(0));
+    net.seats[0].disk = Some(Disk::new());
+    for index in 1..hosts {
+        net.add(keeping(index));
+        net.seats[index].disk = Some(Disk::new());
+        net.run(100);
+    }
+    net.node(0).kept(u64::MAX);
+    net.run(1000);
+    assert_eq!(net.node(0).voters().0.len(), 3);
+    net
+}
+
+fn put(name: &str) -> Question {
+    let rules = MailRules { persistent: true, ..MailRules::default() };
+    let content = name.as_bytes().to_vec();
+    Question::Registry(RegistryOp::Put {
+        name: name.into(),
+        index: None,
+        rules,
+        format: 0,
+        content,
+    })
+}
+
+/// The mailboxes, as a task of this host is told.
+fn boxes(net: &mut Net, host: usize, task: TaskId) -> Vec<alloc::string::String> {
+    let asked =
+        net.ask(host, task, Question::Registry(RegistryOp::Mailboxes { pattern: "*".into() }));
+    match asked {
+        Ok(Answer::Registry(RegistryAnswer::Mailboxes(boxes))) => {
+            boxes.into_iter().map(|mailbox| mailbox.name).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a host has on its disk: the table as of now, and what was written.
+fn saved(net: &mut Net, host: usize) -> Saved {
+    let mut saved = net.node(host).saved().expect("it keeps the log");
+    let life = net.node(host).log_name().expect("it keeps the log").0;
+    let disk = net.seats[host].disk.as_ref().expect("it has one");
+    assert_eq!(saved.remember(life, &disk.stored), Ok(true));
+    saved
+}
+
+fn start(net: &mut Net, host: usize, saved: Saved) -> Result<(), SavedError> {
+    let (crypto, rng) = (Box::new(StandIn::new(host as u64 + 1)), Rng::new(78, 1));
+    let node = Node::found_again(net.now, keeping(host), crypto, rng, VM_KEY, saved)?;
+    (net.seats[host].node, net.seats[host].disk) = (Some(node), Some(Disk::new()));
+    Ok(())
+}
+
+fn keys(net: &mut Net, hosts: &[usize]) -> Vec<HostKey> {
+    hosts.iter().map(|host| net.node(*host).endpoint().public_key()).collect()
+}
+
+#[test]
+fn a_virtual_machine_that_died_as_a_whole_begins_again_with_what_any_of_its_voters_wrote() {
+    for begins in 0..3 {
+        let mut net = net(3);
+        let (one, two) = (net.enrol(1), net.enrol(2));
+        for (host, task) in [(1, one), (2, two)] {
+            net.ask(host, task, Question::Registry(RegistryOp::Join("g".into()))).expect("joins");
+        }
+        net.ask(1, one, put("left behind")).expect("it is put");
+        let now = net.now;
+        let token = net.node(0).invitations(now).len();
+        let all = [0, 1, 2].map(|host| saved(&mut net, host));
+        let keys = keys(&mut net, &[0, 1, 2]);
+        assert!(all.iter().all(|saved| saved.are_all(&keys) && !saved.are_all(&keys[..2])));
+        assert!(all.iter().all(|saved| saved.is_shared()));
+        for host in 0..3 {
+            net.crash(host);
+        }
+        net.run(5000);
+        let [mine] = &all[begins..=begins] else { unreachable!() };
+        assert!(!mine.kept_to().is_beyond(&mine.kept_to()));
+        start(&mut net, begins, mine.clone().let_in().alone()).expect("it is its own");
+        net.run(4000);
+        assert!(net.node(begins).leads());
+        let (own, now) = (net.enrol(begins), net.now);
+        assert_eq!(boxes(&mut net, begins, own), ["left behind"]);
+        assert_eq!(net.node(begins).invitations(now).len(), token);
+        // It goes further than all that there was.
+        let after = saved(&mut net, begins).kept_to();
+        assert!(all.iter().all(|before| after.is_beyond(&before.kept_to())));
+        // The others come back by what they kept, as other hosts.
+        for host in (0..3).filter(|host| *host != begins) {
+            start(&mut net, host, all[host].clone().let_in()).expect("it asks to be let in");
+            net.run(6000);
+        }
+        assert_eq!(leader(&mut net), begins);
+        let up = net.node(begins).hosts().filter(|h| h.state == HostState::Up).count();
+        assert_eq!(up, 3);
+        let group = net.ask(begins, own, Question::Registry(RegistryOp::Members("g".into())));
+        assert!(matches!(group, Err(Fault::NoGroup)), "its tasks have ended: {group:?}");
+        // One that was let in lets go of the key where it keeps the log no more.
+        assert!((0..3).all(|host| net.node(host).keeps() && !net.node(host).is_founder()));
+    }
+}
+
+#[test]
+fn two_that_begin_again_apart_lead_in_different_terms() {
+    let mut net = net(3);
+    let both = [1, 2].map(|host| saved(&mut net, host));
+    for host in 0..3 {
+        net.crash(host);
+    }
+    net.cut(1, 2);
+    for (host, saved) in [1, 2].into_iter().zip(both) {
+        start(&mut net, host, saved.alone()).expect("it is its own");
+    }
+    net.run(30_000);
+    let [one, two] = [1, 2].map(|host| net.node(host).saved().expect("it leads").term());
+    assert!(net.node(1).leads() && net.node(2).leads() && one != two, "{one} {two}");
+}
+
+#[test]
+fn nothing_is_answered_before_most_of_those_that_vote_have_it_on_their_disks() {
+    let mut net = net(3);
+    let task = net.enrol(1);
+    let asks = |net: &mut Net, name: &str| {
+        net.serial += 1;
+        let number = net.serial;
+        net.says(1, task, ToDaemon::Ask { number, question: put(name) });
+        net.run(200);
+        number
+    };
+    let is_answered = |net: &mut Net, asked: u64| {
+        let told = net.told(1, task);
+        told.iter().any(
+            |told| matches!(told, ToTask::Answer { number, answer: Ok(_) } if *number == asked),
+        )
+    };
+    // The leader's own does not count more than another's.
+    let mut disks = [0, 1, 2].map(|host| net.seats[host].disk.take().expect("it has one"));
+    let first = asks(&mut net, "first");
+    assert!(!is_answered(&mut net, first));
+    assert!(net.node(0).waits_for_disk());
+    for host in [1, 2] {
+        disks[host].take(&mut net, host);
+        disks[host].tell(&mut net, host);
+    }
+    net.run(200);
+    assert!(is_answered(&mut net, first), "two of three have it");
+    // They can write no more, and are not waited for.
+    let second = asks(&mut net, "second");
+    assert!(!is_answered(&mut net, second));
+    for host in [1, 2] {
+        net.call(host, |node, now, memory| node.wrote(now, None, memory));
+    }
+    net.run(200);
+    assert!(is_answered(&mut net, second));
+    // Once they can again, they have everything.
+    let write = net.node(1).to_write().expect("it lacks something");
+    assert!(write.replaces);
+    disks[1].put(write);
+    disks[1].take(&mut net, 1);
+    let state = crate::ledger::Ledger::read(&disks[1].stored).expect("it decodes");
+    assert!(state.registered().contains(&task));
+    assert_eq!(net.node(1).to_write(), None);
+}
+
+#[test]
+fn what_a_life_before_wrote_is_replaced_as_a_whole_by_the_first_snapshot() {
+    let mut net = Net::founded(keeping(0));
+    let first = net.node(0).to_write().expect("what it is founded with");
+    assert!(first.replaces);
+    net.seats[0].disk = Some(Disk::new());
+    net.seats[0].disk.as_mut().expect("it has one").put(first);
+    net.add(keeping(1));
+    net.run(1000);
+    let learner = net.node(1).to_write().expect("it was sent the state");
+    assert!(learner.replaces, "{learner:?}");
+    assert_eq!(net.node(0).voters().1, vec![net.id(1)]);
+}
+
+#[test]
+fn a_journal_that_missed_the_last_election_is_of_the_table_beside_it() {
+    let mut net = net(4);
+    let task = net.enrol(3);
+    net.ask(3, task, put("m")).expect("it is put");
+    let life = net.node(1).log_name().expect("it votes").0;
+    let voter = (1..4).find(|host| net.node(*host).log_name().is_some()).expect("one votes");
+    let before = net.seats[voter].disk.as_ref().expect("it has one").stored.clone();
+    net.crash(0);
+    net.run(20_000);
+    let leads = leader(&mut net);
+    let mut after = net.node(leads).saved().expect("it leads");
+    assert_eq!(after.remember(life, &before), Ok(true), "the last second is not on the disk");
+    // Of a generation before it, it is not.
+    let mut later = after.alone();
+    assert_eq!(later.remember(life, &before), Ok(false));
+}
