@@ -91,36 +91,59 @@ pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
         holder.wake();
     }
     let mut ended = Ended::default();
+    let lead =
+        if everywhere && !running.is_empty() { Lead::of(vm, &running, &mut ended) } else { None };
+    let Some(mut lead) = lead else {
+        let (first, rest) = running.split_at(running.len().min(1));
+        end_these(vm, rest, &mut ended);
+        end_these(vm, first, &mut ended);
+        clean_up(vm, over);
+        return Ok(ended);
+    };
+    // Most of those that keep the log have to live until all the others' ends are decided, and of
+    // these one ends after the other.
     let host = |n: &usize| Holder::of(&vm.host(*n)).and_then(|holder| holder.host);
-    let leader = if everywhere { delete_others(vm, &running, &mut ended) } else { None };
-    // Whoever leads is the last, else the founder.
-    let leads = running.iter().position(|n| leader.is_some() && host(n) == leader).unwrap_or(0);
     let (last, rest): (Vec<usize>, Vec<usize>) =
-        running.iter().partition(|n| running.get(leads) == Some(n));
-    for daemons in [&rest[..], &last] {
-        let how = parallel::each(daemons, AT_ONCE, |n| end(vm, *n), |_, _| {});
-        for (n, how) in daemons.iter().zip(how) {
-            ended.here += usize::from(!matches!(how, End::Left(_)));
-            match how {
-                End::Polite => {}
-                End::Killed(holder) => ended.killed.push(control::called(*n, Some(&holder))),
-                End::Left(holder) => {
-                    let called = control::called(*n, holder.as_ref());
-                    ended.left.push(format!(
-                        "{called} does not end\nhint: see {}",
-                        vm.host(*n).join("daemon.log").display()
-                    ));
-                }
+        running.iter().partition(|n| host(n).as_ref() == Some(&lead.me));
+    let (voters, rest): (Vec<usize>, Vec<usize>) =
+        rest.iter().partition(|n| host(n).is_some_and(|host| lead.voters.contains(&host)));
+    let mut deleted = lead.delete(|host, here| !here && !host.votes, &mut ended);
+    end_these(vm, &rest, &mut ended);
+    deleted.extend(lead.delete(|host, _| host.votes, &mut ended));
+    lead.await_alone();
+    lead.hear(&deleted, &mut ended);
+    end_these(vm, &voters, &mut ended);
+    end_these(vm, &last, &mut ended);
+    clean_up(vm, over);
+    Ok(ended)
+}
+
+/// Ends daemons of this machine.
+fn end_these(vm: &VmDir, daemons: &[usize], ended: &mut Ended) {
+    let how = parallel::each(daemons, AT_ONCE, |n| end(vm, *n), |_, _| {});
+    for (n, how) in daemons.iter().zip(how) {
+        ended.here += usize::from(!matches!(how, End::Left(_)));
+        match how {
+            End::Polite => {}
+            End::Killed(holder) => ended.killed.push(control::called(*n, Some(&holder))),
+            End::Left(holder) => {
+                let called = control::called(*n, holder.as_ref());
+                ended.left.push(format!(
+                    "{called} does not end\nhint: see {}",
+                    vm.host(*n).join("daemon.log").display()
+                ));
             }
         }
     }
+}
+
+/// What daemons left behind that were killed together with their guards.
+fn clean_up(vm: &VmDir, over: Vec<usize>) {
     for n in over {
         let dir = vm.host(n);
         end_guard(&dir, Holder::of(&dir).and_then(|holder| holder.guard()));
-        // Left behind by one that was killed together with its guard.
         daemon::end_left_behind(&dir);
     }
-    Ok(ended)
 }
 
 /// Sees to it that the guard of a daemon that has ended does, too: one that is stopped would stay,
@@ -183,22 +206,6 @@ fn is_over(dir: &Path, wait: Duration) -> bool {
     true
 }
 
-/// Those of the deleted hosts that did not say that they end.
-fn unheard(leader: &mut Client, deleted: &[Host]) -> Vec<Host> {
-    let until = Instant::now() + HEAR_WAIT;
-    loop {
-        let Ok(Reply::Unheard(unheard)) = leader.ask(&Request::Unheard, ANSWER) else {
-            // Nobody says that they end.
-            return deleted.to_vec();
-        };
-        let left: Vec<Host> = deleted.iter().filter(|h| unheard.contains(&h.id)).cloned().collect();
-        if left.is_empty() || Instant::now() > until {
-            return left;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// Deletes a host. Of those that keep the log the next one can go when the one before is out.
 fn delete(leader: &mut Client, host: HostId) -> Result<Reply, ClientError> {
     let until = Instant::now() + VOTER_WAIT;
@@ -212,54 +219,111 @@ fn delete(leader: &mut Client, host: HostId) -> Result<Reply, ClientError> {
     }
 }
 
-/// Deletes every host that is not of this machine, if the leader is, and those of this machine that
-/// keep the log with it: of two that just end, nobody could decide the second one's end. Gives the
-/// leader.
-fn delete_others(vm: &VmDir, running: &[usize], ended: &mut Ended) -> Option<String> {
-    let ids = running.iter().filter_map(|n| Holder::of(&vm.host(*n))?.host);
-    let here: Vec<String> = ids.collect();
-    let is_here = |host: &Host| here.contains(&host.id.to_string());
-    let is_other = |host: &Host| host.state == HostState::Up && !is_here(host);
-    if let Ok(mut leader) = control::leader(vm) {
-        let info = leader.info().ok();
-        let (me, voters) = info.map_or((None, Vec::new()), |info| (info.me, info.voters));
-        let is_voter = |host: &Host| voters.contains(&host.id) && me != Some(host.id);
-        let mut deleted = control::host_table(&mut leader).unwrap_or_default();
-        deleted.retain(|host| is_other(host) || host.state == HostState::Up && is_voter(host));
-        // Most of those that vote have to live until all is decided.
-        deleted.sort_by_key(is_voter);
-        deleted.retain(|host| match delete(&mut leader, host.id) {
-            Ok(_) => !is_here(host),
-            Err(why) => {
-                // One of this machine is ended anyway.
-                let left = format!("{} ({}): {why}", host.id, host.name);
-                ended.left.extend(Some(left).filter(|_| !is_here(host)));
-                false
-            }
+/// A host that is up, as whoever leads has it.
+struct Member {
+    id: HostId,
+    name: String,
+    votes: bool,
+}
+
+/// The daemon of this machine that leads.
+struct Lead {
+    client: Client,
+    me: String,
+    /// Those that keep the log with it.
+    voters: Vec<String>,
+    /// All others that are up.
+    members: Vec<Member>,
+    /// The hosts of this machine.
+    here: Vec<String>,
+}
+
+impl Lead {
+    /// `None` where none leads; what cannot be ended for that is told.
+    fn of(vm: &VmDir, running: &[usize], ended: &mut Ended) -> Option<Self> {
+        let ids = running.iter().filter_map(|n| Holder::of(&vm.host(*n))?.host);
+        let here: Vec<String> = ids.collect();
+        let up = |hosts: Vec<Host>| hosts.into_iter().filter(|host| host.state == HostState::Up);
+        let leading = control::leader(vm).ok().and_then(|mut client| {
+            let info = client.info().ok()?;
+            Some((client, info.me?, info.voters))
         });
-        let unheard = unheard(&mut leader, &deleted);
-        ended.deleted += deleted.len() - unheard.len();
-        ended.left.extend(unheard.into_iter().map(|Host { id, name, .. }| {
+        if let Some((mut client, me, voters)) = leading {
+            let hosts = up(control::host_table(&mut client).unwrap_or_default());
+            let member = |Host { id, name, .. }| Member { id, name, votes: voters.contains(&id) };
+            let members = hosts.filter(|host| host.id != me).map(member).collect();
+            let voters = voters.iter().map(HostId::to_string).collect();
+            return Some(Self { client, me: me.to_string(), voters, members, here });
+        }
+        // Led from here, by a daemon that does not answer: nobody else can delete them.
+        let mut client = control::connect(vm).ok()?;
+        let leader = client.info().ok().and_then(|info| info.leader);
+        if leader.is_some_and(|leader| here.contains(&leader.to_string())) {
+            let hosts = up(control::host_table(&mut client).unwrap_or_default());
+            let others = hosts.filter(|host| !here.contains(&host.id.to_string()));
+            ended.left.extend(others.map(|Host { id, name, .. }| {
+                format!(
+                    "{id} ({name}): the daemon that leads does not answer\n\
+                     hint: run `towpath down` on its machine"
+                )
+            }));
+        }
+        None
+    }
+
+    fn is_here(&self, host: &Member) -> bool {
+        self.here.contains(&host.id.to_string())
+    }
+
+    /// Deletes hosts; gives those of other machines.
+    fn delete(&mut self, which: impl Fn(&Member, bool) -> bool, ended: &mut Ended) -> Vec<Member> {
+        let (these, rest): (Vec<Member>, Vec<Member>) =
+            std::mem::take(&mut self.members).into_iter().partition(|h| which(h, self.is_here(h)));
+        self.members = rest;
+        let mut deleted = Vec::new();
+        for host in these {
+            let is_here = self.is_here(&host);
+            match delete(&mut self.client, host.id) {
+                // One of this machine is ended anyway.
+                _ if is_here => {}
+                Ok(_) => deleted.push(host),
+                Err(why) => ended.left.push(format!("{} ({}): {why}", host.id, host.name)),
+            }
+        }
+        deleted
+    }
+
+    /// Waits until nobody keeps the log with it any more.
+    fn await_alone(&mut self) {
+        let until = Instant::now() + VOTER_WAIT;
+        while Instant::now() < until
+            && self.client.info().is_ok_and(|info| info.voters.iter().any(|v| info.me != Some(*v)))
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for the deleted hosts to say that they end.
+    fn hear(&mut self, deleted: &[Member], ended: &mut Ended) {
+        let until = Instant::now() + HEAR_WAIT;
+        let left: Vec<&Member> = loop {
+            let Ok(Reply::Unheard(unheard)) = self.client.ask(&Request::Unheard, ANSWER) else {
+                // Nobody says that they end.
+                break deleted.iter().collect();
+            };
+            let left: Vec<_> = deleted.iter().filter(|h| unheard.contains(&h.id)).collect();
+            if left.is_empty() || Instant::now() > until {
+                break left;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        ended.deleted += deleted.len() - left.len();
+        ended.left.extend(left.into_iter().map(|Member { id, name, .. }| {
             format!(
                 "{id} ({name}): it does not answer, and may run on\n\
                  hint: run `towpath down` on its machine; or `towpath up` here once it can be \
                  reached: it is told then, and ends"
             )
         }));
-        return me.map(|me| me.to_string());
     }
-    // Led from here, by a daemon that does not answer: nobody else can delete them.
-    let mut client = control::connect(vm).ok()?;
-    let leader = client.info().ok().and_then(|info| info.leader).map(|leader| leader.to_string());
-    if leader.as_ref().is_some_and(|leader| here.contains(leader)) {
-        let mut hosts = control::host_table(&mut client).unwrap_or_default();
-        hosts.retain(is_other);
-        ended.left.extend(hosts.into_iter().map(|Host { id, name, .. }| {
-            format!(
-                "{id} ({name}): the daemon that leads does not answer\n\
-                 hint: run `towpath down` on its machine"
-            )
-        }));
-    }
-    leader
 }

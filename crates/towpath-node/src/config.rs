@@ -54,7 +54,7 @@ pub struct Invitation {
 }
 
 /// Where and how to join.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinTarget {
     /// The address of the host that issued the token, and led then.
     pub addr: SocketAddr,
@@ -148,6 +148,9 @@ pub mod refusal {
     pub const USED: u16 = 12;
     /// The hello says something that this host does not know, and must not pass over.
     pub const KIND: u16 = 13;
+    /// This host kept the log, and starts again: the text says how far what it kept goes
+    /// (`towpath_node`'s `joining` module).
+    pub const RETURNING: u16 = 16;
     /// That a host's engine has ended is known now: nobody has to be let in for that.
     pub const NOTED: u16 = 14;
 }

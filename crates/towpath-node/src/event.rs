@@ -137,12 +137,15 @@ pub enum NodeEvent {
     },
     /// The leader is back, under this id, and this host is who it was.
     LeaderBack(HostId),
-    /// A founder that starts again, where others may lead by now: it tries so many hosts until the
-    /// one that leads takes it in.
+    /// A host that kept the log starts again, where others may lead by now: it tries so many hosts
+    /// until the one that leads takes it in.
     Returning {
         /// How many.
         hosts: usize,
     },
+    /// All that voted start again, and none of them has more than this host, which leads from here
+    /// on with what it kept.
+    Begins,
     /// The leader is there and does not take this host back. Nothing ends because of that: this
     /// host goes on trying.
     LeaderRefuses {

@@ -7,8 +7,20 @@
 //! address and port | space | static key (64 hexadecimal digits) | space | name
 //! ```
 //! sealed as every refusal is, so that only a host with the VM key can have written it.
+//!
+//! **All that vote start again.** Hosts that kept the log ask those that may lead to let them in. One
+//! that is asked meanwhile says so, and how far what it kept goes, in a refusal of the same kind:
+//!
+//! ```text
+//! term | space | life of the log | space | term and index of the last entry | space | words
+//! ```
+//! Where all that voted as of the last entry say that of themselves, nobody leads and nobody has
+//! decided anything since; the one whose word goes furthest, of equals the one with the smallest key,
+//! begins again with what it kept, and the others find a leader. Where one of them says nothing, or
+//! still runs, nobody does: it may know more.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write as _;
@@ -20,6 +32,7 @@ use towpath_wire::{Admission, Instant};
 
 use crate::config::refusal;
 use crate::hello::Purpose;
+use crate::restore::{KeptTo, Saved};
 
 /// How long a newcomer goes on asking those that its token names, while one of them says that
 /// another host leads: a few elections.
@@ -67,6 +80,56 @@ impl Referral {
     }
 }
 
+/// What one says that starts again itself.
+const RETURNING: &str = "it starts again, too, and asks those that may lead";
+/// For so long counts what one has said that starts again: longer than it takes to ask all others
+/// once more, some of which are silent.
+const RETURNING_FOR: Duration = Duration::from_secs(40);
+
+impl KeptTo {
+    pub(crate) fn emit(&self) -> String {
+        let Self { term, life, last: (of, index) } = self;
+        format!("{term} {life} {of} {index} {RETURNING}")
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(5, ' ');
+        let mut number = || words.next()?.parse().ok();
+        let (term, life, last) = (number()?, number()?, (number()?, number()?));
+        (words.next()? == RETURNING).then_some(Self { term, life, last })
+    }
+}
+
+/// A host that kept the log and starts again.
+#[derive(Debug)]
+pub(crate) struct Return {
+    /// What it kept.
+    pub(crate) saved: Saved,
+    /// Others that start again, how far what they kept goes, and when they said so.
+    heard: BTreeMap<[u8; 32], (KeptTo, Instant)>,
+}
+
+impl Return {
+    pub(crate) const fn new(saved: Saved) -> Self {
+        Self { saved, heard: BTreeMap::new() }
+    }
+
+    /// Whether this one, with this key, begins again: all that voted start again, and none of them
+    /// has more.
+    pub(crate) fn begins(&self, now: Instant, own: &[u8; 32]) -> bool {
+        let mine = self.saved.kept_to();
+        let yields = |key: &[u8; 32]| {
+            let said = self.heard.get(key).filter(|(_, at)| now.since(*at) < RETURNING_FOR);
+            said.is_some_and(|(kept, _)| {
+                mine.is_beyond(kept) || !kept.is_beyond(&mine) && own < key
+            })
+        };
+        let voted = self.saved.voted();
+        voted.iter().any(|key| key.as_ref() == Some(own))
+            && voted.iter().all(|key| key.is_some_and(|key| key == *own || yields(&key)))
+    }
+}
+
 /// What brings a host to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
@@ -74,8 +137,8 @@ pub(crate) enum Reason {
     Told,
     /// The log has it as lost.
     Lost,
-    /// It founded the virtual machine, and others may lead that by now.
-    Founded,
+    /// It kept the log of the virtual machine, and others may lead that by now.
+    Kept,
 }
 
 /// What a newcomer does that is not let in.
@@ -89,6 +152,12 @@ pub(crate) enum Next {
     Refused,
     /// It gives up: none of them has let it in.
     Nobody,
+}
+
+/// Whether others may let in whom one refuses with this.
+pub(crate) fn asks_on(code: u16) -> bool {
+    let all = [refusal::NOT_LEADER, refusal::NOT_MEMBER, refusal::RECOVERING, refusal::RETURNING];
+    all.contains(&code)
 }
 
 /// A join under way.
@@ -113,6 +182,10 @@ pub(crate) struct Joining {
     pub(crate) said: Option<ConnectFailure>,
     /// How many times it was sent elsewhere.
     pub(crate) referred: usize,
+    /// It kept the log.
+    pub(crate) back: Option<Box<Return>>,
+    /// The token that it was given, for where what it kept is of no use.
+    pub(crate) token: Option<(Admission, Psk)>,
 }
 
 impl Joining {
@@ -133,6 +206,8 @@ impl Joining {
             asked: 0,
             said: None,
             referred: 0,
+            back: None,
+            token: None,
         }
     }
 
@@ -148,13 +223,33 @@ impl Joining {
         }
     }
 
-    /// One that does not lead says who does: that one is the next to be asked. Gives the refusal as
-    /// people may read it.
-    pub(crate) fn follow(&mut self, failure: ConnectFailure) -> ConnectFailure {
+    /// One that does not lead says who does: that one is the next to be asked; or that it starts
+    /// again, too. Gives the refusal as people may read it.
+    pub(crate) fn follow(
+        &mut self,
+        now: Instant,
+        own: HostKey,
+        failure: ConnectFailure,
+    ) -> ConnectFailure {
+        if let ConnectFailure::Refused(Refusal { code: refusal::RETURNING, text }) = &failure {
+            if let (Some(kept), Some(back)) = (KeptTo::parse(text), &mut self.back)
+                && back.saved.voted().contains(&Some(self.key.0))
+            {
+                back.heard.insert(self.key.0, (kept, now));
+            }
+            return ConnectFailure::Refused(Refusal {
+                code: refusal::RETURNING,
+                text: RETURNING.into(),
+            });
+        }
         let ConnectFailure::Refused(Refusal { code: refusal::REFERRED, text }) = &failure else {
             return failure;
         };
         let Some(referral) = Referral::parse(text) else { return failure };
+        if referral.key == own {
+            // It has not noticed yet that the leader that this host was is gone.
+            return ConnectFailure::Refused(referral.refusal());
+        }
         let mut to = (referral.addr, referral.key);
         let known = self.others.iter().position(|(_, key)| *key == referral.key);
         if let Some(known) = known.and_then(|known| self.others.remove(known)) {
@@ -171,9 +266,8 @@ impl Joining {
 
     /// What a newcomer does that was told to join, and was not let in.
     pub(crate) fn next(&mut self, now: Instant, failure: &ConnectFailure) -> Next {
-        const ELSEWHERE: [u16; 3] = [refusal::NOT_LEADER, refusal::NOT_MEMBER, refusal::RECOVERING];
         match failure {
-            ConnectFailure::Refused(r) if ELSEWHERE.contains(&r.code) => {
+            ConnectFailure::Refused(r) if asks_on(r.code) => {
                 self.said = Some(failure.clone());
             }
             // It knows best: it leads, or speaks another language.
@@ -200,6 +294,19 @@ impl Joining {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_far_it_goes_is_said_in_a_refusal_and_nothing_else_is_taken_for_that() {
+        let kept = KeptTo { term: u64::MAX, life: 0, last: (7, u64::MAX) };
+        assert_eq!(KeptTo::parse(&kept.emit()), Some(kept));
+        let said = kept.emit();
+        for wrong in
+            ["", " ", "1 2 3 4", &said[1..], &said[..said.len() - 1], &said.replace('7', "-7")]
+        {
+            assert_ne!(KeptTo::parse(wrong), Some(kept), "{wrong:?}");
+        }
+        assert_eq!(KeptTo::parse(&format!("{}9 1 1 1 {RETURNING}", u64::MAX)), None);
+    }
 
     #[test]
     fn those_that_may_lead_are_tried_in_turn_and_the_first_again() {

@@ -19,6 +19,7 @@ use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant, TaskId};
 
+use crate::config::JoinTarget;
 use crate::ledger::Ledger;
 use crate::voting::host_of;
 
@@ -54,15 +55,18 @@ pub struct Saved {
     /// The host was let in, and keeps all this only while it keeps the log.
     #[serde(skip)]
     pub(crate) let_in: bool,
+    /// It was given a token, too.
+    #[serde(skip)]
+    pub(crate) target: Option<Box<JoinTarget>>,
 }
 
 /// How far what a host kept goes: the term, which life of the log that several keep was written
 /// down, and the last entry of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptTo {
-    term: u64,
-    life: u64,
-    last: (u64, u64),
+    pub(crate) term: u64,
+    pub(crate) life: u64,
+    pub(crate) last: (u64, u64),
 }
 
 impl KeptTo {
@@ -102,8 +106,8 @@ pub enum SavedError {
 impl Saved {
     pub(crate) fn new(snapshot: Snapshot, deleted: Deleted, voters: u8) -> Self {
         let (led, alone, state) = (0, false, None);
-        let (life, last, voted, let_in) = (0, (0, 0), Vec::new(), false);
-        Self { snapshot, deleted, voters, led, alone, state, life, last, voted, let_in }
+        let (life, last, voted, let_in, target) = (0, (0, 0), Vec::new(), false, None);
+        Self { snapshot, deleted, voters, led, alone, state, life, last, voted, let_in, target }
     }
 
     /// As bytes.
@@ -127,11 +131,6 @@ impl Saved {
     /// Where the founder, which has this key, received, as its hosts know.
     pub fn addr(&self, key: &HostKey) -> Option<SocketAddr> {
         self.snapshot.table.by_key(&key.0).map(|h| h.addr)
-    }
-
-    /// The term of what was kept.
-    pub const fn term(&self) -> u64 {
-        self.snapshot.term
     }
 
     /// How long silent hosts were waited for, in milliseconds.
@@ -181,6 +180,16 @@ impl Saved {
         Self { let_in: true, ..self }
     }
 
+    /// The same for a host that was given a token, for where what it kept is of no use.
+    #[must_use]
+    pub fn or_by(self, target: JoinTarget) -> Self {
+        Self { target: Some(Box::new(target)), ..self }
+    }
+
+    pub(crate) fn voted(&self) -> &[Option<[u8; 32]>] {
+        &self.voted
+    }
+
     /// How far it goes.
     pub const fn kept_to(&self) -> KeptTo {
         KeptTo { term: self.snapshot.term, life: self.life, last: self.last }
@@ -202,11 +211,19 @@ impl Saved {
     /// The same for a founder that is to lead alone, whoever may lead meanwhile.
     #[must_use]
     pub fn alone(mut self) -> Self {
-        let term = &mut self.snapshot.term;
         self.alone = true;
-        // Later than any term that the others may have come to since.
-        *term = ((*term >> GENERATION) + 1) << GENERATION;
+        self.snapshot.term = self.next_generation();
         self
+    }
+
+    /// Later than any term that others may have come to since.
+    const fn next_generation(&self) -> u64 {
+        ((self.snapshot.term >> GENERATION) + 1) << GENERATION
+    }
+
+    /// The last term before those that it may come to lead in.
+    pub const fn before(&self) -> u64 {
+        if self.is_shared() && !self.alone { self.next_generation() } else { self.snapshot.term }
     }
 
     /// Whether others may lead by now.

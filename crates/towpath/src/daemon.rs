@@ -33,7 +33,7 @@ use crate::config::{ConfigError, HOST_KEY, SOCK, VM_KEY, key_file, make_dir, soc
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
 use crate::journal::OpenError;
 use crate::keeper::Keeper;
-use crate::ledger::Ledger;
+use crate::ledger::{self, Ledger, LookError};
 use crate::lock::{Holder, Lock};
 use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
@@ -159,6 +159,9 @@ pub enum DaemonError {
     /// What it had decided cannot be used.
     #[error(transparent)]
     Ledger(#[from] OpenError),
+    /// The same, where others may lead.
+    #[error(transparent)]
+    Look(#[from] LookError),
     /// It cannot keep that it lives again.
     #[error(transparent)]
     Term(#[from] TermError),
@@ -489,21 +492,27 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     Ok(result?)
 }
 
-/// What a founder has kept of an earlier life, for this one, and what keeps it on.
+/// What this host has kept of an earlier life, for this one, and what keeps it on.
 fn kept(options: &DaemonOptions) -> Result<(Option<Saved>, Option<Keeper>), DaemonError> {
     let mut saved = table::read(&options.dir)?;
+    let was_let_in = options.dir.join(VM_KEY).exists();
     if let Role::Join(token) = &options.role {
         let is_of_it = |saved: &Saved| token.leaders.iter().any(|leader| saved.knows(&leader.key));
-        return match saved.is_none_or(|saved| is_of_it(&saved)) {
-            true => Ok((None, None)),
-            false => Err(DaemonError::Elsewhere { table: table::path(&options.dir) }),
-        };
+        match &saved {
+            Some(saved) if !is_of_it(saved) => {
+                return Err(DaemonError::Elsewhere { table: table::path(&options.dir) });
+            }
+            Some(_) if was_let_in => {}
+            _ => return Ok((None, None)),
+        }
     }
-    // Where others may lead by now, it follows, and what it had decided stays as it is.
+    // Where others may lead by now, it asks them, and what it had decided stays as it is.
     let follows = !options.recover && saved.as_ref().is_some_and(Saved::is_shared);
-    let open = (!follows).then(|| Ledger::open(&options.dir, saved.as_mut()));
-    let ledger = open.transpose()?;
-    let was_let_in = options.dir.join(VM_KEY).exists();
+    let mut ledger = None;
+    match &mut saved {
+        Some(saved) if follows => ledger::look_at(&options.dir, saved)?,
+        saved => ledger = Some(Ledger::open(&options.dir, saved.as_mut())?),
+    }
     let saved = saved.map(|saved| if was_let_in { saved.let_in() } else { saved });
     let saved = saved.map(|saved| if options.recover { saved.alone() } else { saved });
     let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
@@ -521,30 +530,40 @@ fn node(
 ) -> Result<Node, DaemonError> {
     let seed = RealCrypto::generate_secret();
     let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
-    match &options.role {
-        Role::Found(vm_key) => {
-            let issued = tokens::load(&options.dir).map_err(ConfigError::from)?;
-            let (crypto, vm_key) = (Box::new(crypto), vm_key.clone());
-            let mut node = match saved {
-                None => Node::found(config, crypto, rng, vm_key),
-                Some(saved) => Node::found_again(now, config, crypto, rng, vm_key, saved)
-                    .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?,
-            };
+    let crypto = Box::new(crypto);
+    let issued = || tokens::load(&options.dir).map_err(ConfigError::from);
+    let (vm_key, saved) = match (&options.role, saved) {
+        (Role::Found(vm_key), None) => {
+            let issued = issued()?;
+            let mut node = Node::found(config, crypto, rng, vm_key.clone());
             node.restore_invitations(now, issued);
-            Ok(node)
+            return Ok(node);
         }
-        Role::Join(token) => {
-            let host = |leader: &crate::token::Leader| {
-                let addr = config.links.nearest(&leader.addrs).unwrap_or(leader.addrs[0]);
-                (addr, leader.key)
-            };
-            let mut hosts = token.leaders.iter().map(host);
-            let (addr, key) = hosts.next().expect("a token names one host at least");
-            let (others, invitation) = (hosts.collect(), token.invitation.clone());
-            let target = JoinTarget { addr, key, others, invitation };
-            Ok(Node::join(now, config, Box::new(crypto), rng, target))
+        (Role::Join(token), None) => {
+            let target = target(token, &config.links);
+            return Ok(Node::join(now, config, crypto, rng, target));
         }
-    }
+        (Role::Found(vm_key), Some(saved)) => (vm_key.clone(), saved),
+        (Role::Join(token), Some(saved)) => {
+            let vm_key = key_file(&options.dir.join(VM_KEY))?;
+            (vm_key, saved.or_by(target(token, &config.links)))
+        }
+    };
+    let issued = issued()?;
+    let mut node = Node::found_again(now, config, crypto, rng, vm_key, saved)
+        .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?;
+    node.restore_invitations(now, issued);
+    Ok(node)
+}
+
+/// Where a token leads.
+fn target(token: &Token, links: &Links) -> JoinTarget {
+    let host = |leader: &crate::token::Leader| {
+        (links.nearest(&leader.addrs).unwrap_or(leader.addrs[0]), leader.key)
+    };
+    let mut hosts = token.leaders.iter().map(host);
+    let (addr, key) = hosts.next().expect("a token names one host at least");
+    JoinTarget { addr, key, others: hosts.collect(), invitation: token.invitation.clone() }
 }
 
 /// What a daemon says once it is part of its virtual machine.

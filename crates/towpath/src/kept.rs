@@ -1,6 +1,6 @@
 //! Which daemon of this machine begins its virtual machine again, by what they kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use towpath_io::RealCrypto;
 use towpath_node::Saved;
@@ -93,9 +93,13 @@ pub fn returning(vm: &VmDir, recover: bool) -> Result<Option<Returning>, KeptErr
     }))
 }
 
-/// Forgets what a daemon kept that does not run, and whose virtual machine is over.
-pub fn forget(dir: &Path) {
-    if !is_locked(dir) {
-        table::remove(dir);
-    }
+/// The table of a daemon here that does not run, where it is of another virtual machine than that of
+/// hosts with these keys.
+pub fn is_of_another(vm: &VmDir, keys: &[HostKey]) -> Option<PathBuf> {
+    let all = vm.local_hosts().ok()?.into_iter().map(|n| vm.host(n));
+    let is_other = |dir: &PathBuf| {
+        let saved = if is_locked(dir) { None } else { table::read(dir).ok().flatten() };
+        saved.is_some_and(|saved| !keys.iter().any(|key| saved.knows(key)))
+    };
+    all.into_iter().find(is_other).map(|dir| table::path(&dir))
 }

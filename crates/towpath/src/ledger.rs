@@ -173,6 +173,12 @@ impl Ledger {
         self.synced > 0 || !self.is_well()
     }
 
+    /// Whether all that it had been handed when this was first asked is written, or will not be.
+    pub(crate) fn has_written(&mut self) -> bool {
+        let handed = *self.ends_at.get_or_insert(self.handed);
+        self.synced >= handed || !self.is_well()
+    }
+
     /// Whether what is handed over is written soon.
     pub(crate) fn is_well(&self) -> bool {
         self.journal.health() == Health::Well && !self.stalls

@@ -119,7 +119,7 @@ fn decode(bytes: &[u8]) -> Result<Saved, TableFault> {
 /// it does, so that a later life does not take its numbers even if it could keep nothing else.
 pub(crate) fn begin(dir: &Path, saved: Saved) -> Result<Saved, TermError> {
     let next = || {
-        let led = last_term(dir)?.max(saved.term());
+        let led = last_term(dir)?.max(saved.before());
         replace(dir, TERM, (led + 1).to_string().as_bytes())?;
         Ok(led)
     };
@@ -225,7 +225,7 @@ mod tests {
         write(dir, &saved.encode()).unwrap();
         for life in 0..3 {
             let begun = begin(dir, read(dir).unwrap().unwrap()).unwrap();
-            assert_eq!(begun, saved.clone().led(saved.term() + life), "life {life}");
+            assert_eq!(begun, saved.clone().led(saved.before() + life), "life {life}");
         }
         // As on a full disk: nothing new can be made there.
         fs::create_dir(dir.join("term.new")).unwrap();

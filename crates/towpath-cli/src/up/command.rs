@@ -25,7 +25,7 @@ use crate::{control, down, interrupt};
 const OWN_TOKEN_S: u64 = 120;
 /// Why a founder may not come back.
 const NOBODY_LEADS: &str = "others may lead this virtual machine by now, and none of them took \
-    this host in\nhint: start one of them; where most of those that voted are gone for good, \
+    this host in\nhint: start one of them, or all that voted; where most of those are gone for good, \
     `towpath up --recover` leads again from what this host kept";
 /// Exit status when some hosts are up and some are not.
 pub(super) const SOME_FAILED: u8 = 1;
@@ -214,7 +214,7 @@ fn await_end(dir: &Path) {
     let ends = || {
         is_locked(dir)
             && Holder::stopped(dir).is_none()
-            && Client::connect(&dir.join(SOCK)).is_err()
+            && Client::connect(&dir.join(SOCK)).and_then(|mut client| client.info()).is_err()
     };
     while Instant::now() < until && ends() {
         std::thread::sleep(LOOK);
@@ -223,7 +223,9 @@ fn await_end(dir: &Path) {
 
 /// Which daemon of this machine begins the virtual machine again; `None`: the first founds it.
 pub(super) fn check_down(vm: &VmDir, leading: Leading) -> anyhow::Result<Option<Returning>> {
-    await_end(&vm.host(1));
+    for n in vm.local_hosts()? {
+        await_end(&vm.host(n));
+    }
     let returning = kept::returning(vm, leading.recover)?;
     if !returning.is_some_and(|it| it.was_let_in) {
         vm.found()?;
@@ -265,14 +267,17 @@ fn found(
         );
         leading.recover = true;
     }
-    let start = Start { vm, number, listen, tuning, leading, token: None, name, env };
-    let waits = !leading.recover && returning.is_some_and(|it| it.is_shared);
+    let returns = !leading.recover && returning.is_some_and(|it| it.is_shared);
+    let start = Start { vm, number, listen, tuning, leading, returns, token: None, name, env };
+    if returns {
+        eprintln!("asking the others that may lead; where all of them start again, one begins");
+    }
     let started = start.start()?.wait(interrupt);
     let told = || {
         let table = table::path(&vm.host(number.into()));
         format!("{NOBODY_LEADS}; if it is over, remove {}", table.display())
     };
-    Ok(if waits { started.with_context(told)? } else { started? }.0)
+    Ok(if returns { started.with_context(told)? } else { started? }.0)
 }
 
 fn start_rest(
@@ -311,6 +316,7 @@ fn start_rest(
             listen: &listen,
             tuning,
             leading: Leading::default(),
+            returns: false,
             token: Some(&token),
             name: None,
             env: &[],

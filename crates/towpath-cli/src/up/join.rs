@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use towpath::config::LOCAL_HOSTS_MAX;
 use towpath::lock::is_locked;
-use towpath::{Client, Token, VmDir};
+use towpath::{Client, Token, VmDir, kept};
 
 use super::command::report;
 use super::local::{Leading, Start, Tuning};
@@ -77,7 +77,8 @@ pub(crate) fn join(vm: &VmDir, args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let (token, name) = (token.to_string(), args.name.as_deref());
     let (tuning, token) = (&tuning, Some(token.as_str()));
     let leading = Leading::default();
-    let start = Start { vm, number, listen: &listen, tuning, leading, token, name, env: &[] };
+    let (listen, returns) = (&listen[..], false);
+    let start = Start { vm, number, listen, tuning, leading, returns, token, name, env: &[] };
     let asked = ask(&addrs);
     let starting = start.start()?;
     let (started, mut child) = starting.wait_unless(&interrupt, move || refused(&asked))?;
@@ -109,6 +110,11 @@ fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
             return other("runs", "end this one first with `towpath down`");
         }
         return Ok(());
+    }
+    let keys: Vec<_> = token.leaders.iter().map(|leader| leader.key).collect();
+    if let Some(kept) = kept::is_of_another(vm, &keys) {
+        let kept = format!("remove {}, if it is never to run again", kept.display());
+        return other("was founded, does not run now and is kept", &kept);
     }
     Ok(())
 }

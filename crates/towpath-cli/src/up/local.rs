@@ -26,6 +26,8 @@ const START_WAIT: Duration = Duration::from_secs(15);
 /// The same where it joins: four of the five hosts that its token may name do not answer. Less than
 /// a start on another machine may take.
 const JOIN_WAIT: Duration = Duration::from_secs(30);
+/// The same where it comes back to hosts that may start again as well, by hand, one by one.
+const RETURN_WAIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether somebody does not want to wait for that.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long one that is told to end before it is part of it may take to.
@@ -98,6 +100,8 @@ pub(super) struct Start<'a> {
     pub(super) listen: &'a [SocketAddr],
     pub(super) tuning: &'a Tuning,
     pub(super) leading: Leading,
+    /// It asks those that may lead by now to take it back.
+    pub(super) returns: bool,
     /// It joins; else it founds.
     pub(super) token: Option<&'a str>,
     /// Its host's name; `None`: this machine's name and its number.
@@ -165,7 +169,11 @@ impl Start<'_> {
             // A daemon that ended before it read its token says why on its own.
             let _ = stdin.write_all(token.as_bytes());
         }
-        let within = if self.token.is_some() { JOIN_WAIT } else { START_WAIT };
+        let within = match self.token {
+            _ if self.returns => RETURN_WAIT,
+            Some(_) => JOIN_WAIT,
+            None => START_WAIT,
+        };
         Ok(Starting { number: self.number, child, log, within })
     }
 }

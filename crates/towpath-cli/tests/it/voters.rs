@@ -223,6 +223,8 @@ fn where_most_of_those_that_voted_are_gone_the_founder_leads_again_when_told_to(
     let out = vm.towpath(&["hosts"]);
     assert!(text(&out.stderr).contains("until another one leads"), "{}", text(&out.stderr));
     kill(&vm, 1);
+    // The machine of one of them is gone for good.
+    std::fs::rename(vm.vm_dir().host(2), vm.file("gone")).unwrap();
     // Not told so, it asks those that are gone, and says what can be done.
     let out = vm.towpath(&["up"]);
     let said = text(&out.stderr);
@@ -237,4 +239,130 @@ fn where_most_of_those_that_voted_are_gone_the_founder_leads_again_when_told_to(
         assert!(out.status.success(), "{}", text(&out.stderr));
     }
     wait_for_voters(&vm);
+}
+
+/// Mailboxes, once somebody leads.
+fn mailboxes(vm: &Vm, host: usize) -> Vec<String> {
+    let (mut task, begin) = (task(vm, host), Instant::now());
+    loop {
+        match task.mailboxes("*") {
+            Ok(boxes) => return boxes.into_iter().map(|mailbox| mailbox.name).collect(),
+            Err(why) => assert!(begin.elapsed() < PROMPT, "{why}"),
+        }
+    }
+}
+
+fn put(vm: &Vm, host: usize, name: &str) {
+    let rules = MailRules { persistent: true, ..MailRules::default() };
+    task(vm, host).mail_put(name, None, rules, 0, vec![7; 100]).unwrap();
+}
+
+#[test]
+fn all_hosts_of_a_machine_are_killed_and_come_back_with_what_they_had_decided() {
+    let vm = up("4");
+    for round in ["a", "b"] {
+        put(&vm, 2, round);
+        // At once behind the answer.
+        for host in 1..=4 {
+            kill(&vm, host);
+        }
+        let out = vm.towpath(&["up", "--hosts", "4"]);
+        let said = text(&out.stderr);
+        assert!(out.status.success() && said.contains("leads again from what it kept"), "{said}");
+        wait_for_voters(&vm);
+    }
+    assert_eq!(mailboxes(&vm, 4), ["a", "b"]);
+    // It is over, and nothing of it comes back.
+    let out = vm.towpath(&["down"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    for host in 1..=4 {
+        let dir = vm.vm_dir().host(host);
+        assert!(!dir.join("control").exists() && !dir.join("table").exists(), "host {host}");
+    }
+    let out = vm.towpath(&["up", "--hosts", "3", "--voters", "3"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(mailboxes(&vm, 1).is_empty());
+}
+
+/// Three machines with a host each, all of which vote.
+fn machines() -> [Vm; 3] {
+    let all = [Vm::new(), Vm::new(), Vm::new()];
+    let out = all[0].towpath(&["up", "--voters", "3"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    for vm in &all[1..] {
+        let token = all[0].towpath(&["token"]).stdout;
+        let out = vm.with_input(&["join", "-"], &token);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    }
+    let begin = Instant::now();
+    while all[0].client(1).info().unwrap().voters.len() < 3 {
+        assert!(begin.elapsed() < PROMPT);
+    }
+    // What the last one keeps is on its disk, too.
+    for vm in &all {
+        let dir = vm.vm_dir().host(1);
+        while !["table", "control/log"].iter().all(|name| dir.join(name).exists()) {
+            assert!(begin.elapsed() < PROMPT);
+        }
+    }
+    all
+}
+
+/// Whichever of them leads.
+fn leading(all: &[Vm]) -> &Vm {
+    let begin = Instant::now();
+    loop {
+        if let Some(vm) = all.iter().find(|vm| leader(vm).is_some()) {
+            return vm;
+        }
+        assert!(begin.elapsed() < PROMPT, "nobody leads");
+    }
+}
+
+#[test]
+fn machines_that_lose_their_power_together_come_back_together() {
+    let all = machines();
+    let key = |vm: &Vm| std::fs::read(vm.vm_dir().host(1).join("vm.key")).ok();
+    let founders = std::fs::read(all[0].vm_dir().path.join("vm.key")).unwrap();
+    assert_eq!(
+        all[1..].iter().map(key).collect::<Vec<_>>(),
+        [(); 2].map(|()| Some(founders.clone()))
+    );
+    put(&all[2], 1, "left behind");
+    for vm in &all {
+        kill(vm, 1);
+    }
+    std::thread::scope(|scope| {
+        let starts = all.each_ref().map(|vm| scope.spawn(|| vm.towpath(&["up"])));
+        for out in starts.map(|start| start.join().unwrap()) {
+            assert!(out.status.success(), "{}", text(&out.stderr));
+        }
+    });
+    assert_eq!(mailboxes(leading(&all), 1), ["left behind"]);
+    // One of them is gone for good, and with it the certainty: the other two do not begin, until
+    // one is told to. Which one that is does not matter: each has everything.
+    put(&all[0], 1, "after it");
+    let begin = Instant::now();
+    while all.iter().any(|vm| vm.client(1).info().unwrap().voters.len() < 3) {
+        assert!(begin.elapsed() < PROMPT);
+    }
+    for vm in &all {
+        kill(vm, 1);
+    }
+    let out = all[2].towpath(&["up", "--recover"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let mut found = mailboxes(&all[2], 1);
+    found.sort();
+    assert_eq!(found, ["after it", "left behind"]);
+    let out = all[1].towpath(&["up"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    // Deleted, or leaving, one lets go of all of it; one that is told to end by its system does not.
+    let dir = all[1].vm_dir().host(1);
+    let begin = Instant::now();
+    while !dir.join("control/log").exists() {
+        assert!(begin.elapsed() < PROMPT);
+    }
+    let out = all[1].towpath(&["down"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(!["table", "vm.key", "control"].iter().any(|name| dir.join(name).exists()));
 }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
@@ -20,8 +21,12 @@ use crate::config::{JoinTarget, reason, refusal, token_psk};
 use crate::copies::CERTAIN;
 use crate::event::{DeleteError, JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
-use crate::joining::{Joining, NOT_LEADER, Next, Reason, Referral};
+use crate::joining::{Joining, NOT_LEADER, Next, Reason, Referral, asks_on};
 use crate::standing::{Standing, is_later_life};
+
+/// How soon a newcomer calls again that has yielded to a call: once what it says to that is there,
+/// and long before the next one.
+const RETRY_YIELDED: Duration = Duration::from_millis(10);
 
 impl Node {
     pub(crate) fn start_joining(&mut self, now: Instant, target: JoinTarget) {
@@ -54,14 +59,28 @@ impl Node {
     }
 
     pub(crate) fn joining_failed(&mut self, now: Instant, failure: ConnectFailure) {
+        let own = self.endpoint.public_key();
         let Some(j) = &mut self.joining else { return };
         j.id = None;
-        let failure = j.follow(failure);
+        if failure == ConnectFailure::Yielded {
+            // It called this host, as who it was: that is refused by now. Both call again after
+            // the same time else, and one of them yields again.
+            j.retry_at = Some(now + RETRY_YIELDED);
+            return;
+        }
+        let failure = j.follow(now, own, failure);
         let code = if let ConnectFailure::Refused(r) = &failure { Some(r.code) } else { None };
-        let ends = j.reason == Reason::Founded
-            && code.is_some_and(|code| {
-                ![refusal::NOT_LEADER, refusal::NOT_MEMBER, refusal::RECOVERING].contains(&code)
-            });
+        let ends = j.reason == Reason::Kept && code.is_some_and(|code| !asks_on(code));
+        if let Some((admission, psk)) = j.token.take_if(|_| ends) {
+            // What it kept is of no use any more.
+            (j.admission, j.psk, j.reason, j.back) = (admission, psk, Reason::Told, None);
+            (j.since, j.asked, j.retry_at) = (now, 0, Some(now));
+            return self.retry_joining(now);
+        }
+        if code == Some(refusal::RETURNING) && self.begins_again(now) {
+            return;
+        }
+        let Some(j) = &mut self.joining else { return };
         if j.reason != Reason::Told && !ends || code == Some(refusal::RECOVERING) {
             // Whoever has a place in the log keeps it until the log says otherwise.
             j.retry_at = Some(now + RETRY_LEADER);
@@ -120,6 +139,11 @@ impl Node {
             Ok(Hello { purpose: Purpose::Ended(host), .. }) => {
                 self.hear_of_end(now, &key, host);
                 Err((refusal::NOTED, "noted".into()))
+            }
+            Ok(Hello { purpose: Purpose::Join, .. })
+                if let (Some(kept), Admission::Token { .. }) = (self.returns(), &admission) =>
+            {
+                Err((refusal::RETURNING, kept.emit()))
             }
             Ok(hello) => self
                 .judge(now, &key, &admission, hello.purpose)

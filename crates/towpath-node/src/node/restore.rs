@@ -14,10 +14,11 @@ use towpath_wire::{Admission, HostId, Instant};
 use zeroize::Zeroizing;
 
 use super::Node;
-use crate::config::{NodeConfig, reason, token_psk};
+use crate::config::{JoinTarget, NodeConfig, reason, token_psk};
 use crate::event::NodeEvent;
-use crate::joining::{Joining, Reason};
-use crate::restore::{Deleted, Recovery, Saved, SavedError};
+use crate::joining::{Joining, Reason, Return};
+use crate::restore::{Deleted, KeptTo, Recovery, Saved, SavedError};
+
 /// How long members may take to say what they know.
 const RECOVER_FOR: Duration = Duration::from_secs(2);
 /// Where a term has the slot of a host that leads again alone: the bits below count leaders.
@@ -37,33 +38,59 @@ impl Node {
         vm_key: impl Into<Zeroizing<[u8; 32]>>,
         saved: Saved,
     ) -> Result<Self, SavedError> {
-        let Saved { mut snapshot, deleted, led, alone, state, let_in, .. } = saved;
         let mut node = Self::new(config, crypto, rng);
+        let snapshot = &saved.snapshot;
         let own = snapshot.table.by_key(&node.endpoint.public_key().0).map(|h| h.id);
         let others = snapshot.is_shared() || own != Some(snapshot.leader);
-        match own {
-            Some(own) if alone => {
-                snapshot.leader = own;
-                snapshot.voters = [own].into();
-                // Another one may be told the same.
-                snapshot.term += u64::from(own.slot()) << TERM_SLOT;
-            }
-            // One that was deleted by others hears so from them.
-            None if alone || !snapshot.is_shared() => return Err(SavedError::OtherKey),
-            _ => {}
+        // One that was deleted by others hears so from them.
+        if own.is_none() && (saved.alone || !snapshot.is_shared()) {
+            return Err(SavedError::OtherKey);
         }
         node.voting.vm_key = Some(vm_key.into());
-        node.voting.founded = !let_in;
-        if others && !alone {
-            node.come_back(now, &snapshot);
-            return Ok(node);
+        node.voting.founded = !saved.let_in;
+        if others && !saved.alone {
+            node.come_back(now, saved);
+        } else {
+            node.begin_again(now, saved);
+        }
+        Ok(node)
+    }
+
+    /// Leads again from what it kept, once it has asked the members.
+    fn begin_again(&mut self, now: Instant, saved: Saved) {
+        let Saved { mut snapshot, deleted, led, alone, state, .. } = saved;
+        let own = snapshot.table.by_key(&self.endpoint.public_key().0).map(|h| h.id);
+        if let Some(own) = own.filter(|_| alone) {
+            snapshot.leader = own;
+            snapshot.voters = [own].into();
+            // Another one may be told the same.
+            snapshot.term += u64::from(own.slot()) << TERM_SLOT;
         }
         let (waiting, registered) = (BTreeSet::new(), BTreeMap::new());
         let recovery = Recovery { waiting, until: now + RECOVER_FOR, led, state, registered };
-        node.lead.recovery = Some(recovery);
-        node.take_state(now, snapshot, deleted);
-        node.settle_recovery(now);
-        Ok(node)
+        self.lead.recovery = Some(recovery);
+        self.take_state(now, snapshot, deleted);
+        self.settle_recovery(now);
+    }
+
+    /// How far what this host kept goes, while it asks those that may lead to let it in.
+    pub(crate) fn returns(&self) -> Option<KeptTo> {
+        let back = self.joining.as_ref()?.back.as_ref()?;
+        self.log.is_none().then(|| back.saved.kept_to())
+    }
+
+    /// Begins again, where all that voted start again, and none of them has more. Others find it.
+    pub(crate) fn begins_again(&mut self, now: Instant) -> bool {
+        let own = self.endpoint.public_key().0;
+        let begins = |joining: &mut Joining| {
+            joining.back.as_ref().is_some_and(|back| back.begins(now, &own))
+        };
+        let Some(back) = self.joining.take_if(begins).and_then(|joining| joining.back) else {
+            return false;
+        };
+        self.events.push_back(NodeEvent::Begins);
+        self.begin_again(now, back.saved.alone());
+        true
     }
 
     /// What a founder, or another one that may lead, is to keep; `None` elsewhere, and while it asks
@@ -78,8 +105,8 @@ impl Node {
         Some(Saved::new(snapshot, deleted, voters))
     }
 
-    /// Others may lead by now: this founder joins them, as whoever holds the VM key may.
-    fn come_back(&mut self, now: Instant, snapshot: &Snapshot) {
+    /// Others may lead by now: this host joins them, as whoever holds the VM key may.
+    fn come_back(&mut self, now: Instant, mut saved: Saved) {
         let Some(vm_key) = &self.voting.vm_key else { return };
         let expiry_unix_s = self.unix_s(now) + RETURN_TOKEN_S;
         let mut nonce = [0; 16];
@@ -90,14 +117,31 @@ impl Node {
         let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
         let admission = Admission::Token { expiry_unix_s, nonce };
         let own = self.endpoint.public_key().0;
+        let snapshot = &saved.snapshot;
         let voters = snapshot.voters.iter().filter_map(|v| snapshot.table.get(*v));
         let rest = snapshot.table.up().filter(|h| !snapshot.voters.contains(&h.id));
         let all = voters.chain(rest).filter(|h| h.key != own);
-        let mut others: VecDeque<_> = all.map(|h| (self.addr_of(h), HostKey(h.key))).collect();
+        let known = all.map(|h| (self.addr_of(h), HostKey(h.key)));
+        let mut others = VecDeque::new();
+        let target = saved.target.take();
+        let token = target.map(|target| {
+            let JoinTarget { addr, key, others: more, invitation } = *target;
+            let named = [(addr, key)].into_iter().chain(more);
+            others.extend(named.filter(|(_, key)| key.0 != own));
+            (invitation.admission(), invitation.psk)
+        });
+        let named = others.len();
+        for (addr, key) in known {
+            if others.iter().take(named).all(|(_, named)| *named != key) {
+                others.push_back((addr, key));
+            }
+        }
         self.events.push_back(NodeEvent::Returning { hosts: others.len() });
         let Some((addr, key)) = others.pop_front() else { return };
-        let (reason, again) = (Reason::Founded, Joining::again(now, addr, key));
-        self.joining = Some(Joining { others, admission, psk, reason, ..again });
+        let (reason, again) = (Reason::Kept, Joining::again(now, addr, key));
+        let back = Some(Box::new(Return::new(saved)));
+        self.join_addr = Some(addr);
+        self.joining = Some(Joining { others, admission, psk, reason, back, token, ..again });
         self.retry_joining(now);
     }
 

@@ -1,5 +1,6 @@
 //! Coming in, and being turned away.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
@@ -8,16 +9,17 @@ use core::time::Duration;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Refusal;
-use towpath_proto::{Connect, ConnectFailure, EndpointEvent, HostKey, Psk};
+use towpath_proto::{Connect, ConnectFailure, EndpointEvent, HostKey, Psk, Rng};
 use towpath_vm::message::Entries;
 use towpath_vm::{Change, Entry, Fields, Host, HostState, Message};
 use towpath_wire::bytes::ParseError;
 use towpath_wire::{Admission, HostId, LinkId};
 
-use super::net::{EPOCH_S, Net, addr, config};
+use super::net::{EPOCH_S, Net, VM_KEY, addr, config};
+use super::standin::StandIn;
 use crate::config::{reason, refusal, token_psk};
 use crate::hello::{Hello, Purpose};
-use crate::{JoinFailure, NodeEvent};
+use crate::{JoinFailure, Node, NodeEvent};
 
 fn names(net: &mut Net, host: usize) -> Vec<(HostId, alloc::string::String)> {
     net.node(host).hosts().map(|h| (h.id, h.name.clone())).collect()
@@ -485,4 +487,28 @@ fn keys_are_told_apart() {
     let mut net = Net::new(2);
     let keys: Vec<HostKey> = (0..2).map(|h| net.node(h).endpoint().public_key()).collect();
     assert_ne!(keys[0], keys[1]);
+}
+
+#[test]
+fn a_host_that_starts_again_elsewhere_does_not_wait_for_calls_to_where_it_was() {
+    let mut net = Net::new(5);
+    let saved = net.node(0).saved().expect("it leads");
+    for host in 0..5 {
+        net.crash(host);
+    }
+    let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
+    let node = Node::found_again(net.now, config(0, "h0"), crypto, rng, VM_KEY, saved);
+    net.seats[0].node = Some(node.expect("it is its own"));
+    net.run(2500);
+    assert!(net.node(0).leads());
+    // It calls them all where they were, and they are elsewhere, whichever key is the smaller one.
+    for host in 1..5 {
+        let target = net.target(60);
+        let (crypto, rng) = (Box::new(StandIn::new(host + 1)), Rng::new(host, 2));
+        let index = net.seats.len();
+        let config = config(index, &alloc::format!("h{index}"));
+        net.sit(Node::join(net.now, config, crypto, rng, target));
+        net.run(1500);
+        assert!(net.node(index).me().is_some(), "host {host}");
+    }
 }

@@ -407,12 +407,12 @@ fn a_founder_that_followed_starts_again_from_what_it_kept_as_such() {
     for host in 0..4 {
         net.crash(host);
     }
-    let term = saved.term();
+    let term = saved.snapshot.term;
     let node = again(&mut net, saved.clone().alone()).expect("it is its own");
     net.seats[0].node = Some(node);
     net.run(4000);
     assert!(net.node(0).leads());
-    assert!(net.node(0).saved().expect("it leads").term() > term + (1 << 31));
+    assert!(net.node(0).saved().expect("it leads").snapshot.term > term + (1 << 31));
     let crypto = Box::new(StandIn::new(5));
     let other =
         Node::found_again(net.now, keeping(), crypto, Rng::new(7, 1), VM_KEY, saved.alone());

@@ -15,8 +15,8 @@ use towpath_wire::TaskId;
 use super::disk::Disk;
 use super::net::{Net, VM_KEY};
 use super::standin::StandIn;
-use super::voting::{leader, sharing};
-use crate::{Node, NodeConfig, Saved, SavedError};
+use super::voting::{leader, leaders, sharing};
+use crate::{Node, NodeConfig, NodeEvent, Saved, SavedError};
 
 fn keeping(index: usize) -> NodeConfig {
     NodeConfig { keeps_table: true, ..sharing(index) }
@@ -138,7 +138,7 @@ fn two_that_begin_again_apart_lead_in_different_terms() {
         start(&mut net, host, saved.alone()).expect("it is its own");
     }
     net.run(30_000);
-    let [one, two] = [1, 2].map(|host| net.node(host).saved().expect("it leads").term());
+    let [one, two] = [1, 2].map(|host| net.node(host).saved().expect("it leads").snapshot.term);
     assert!(net.node(1).leads() && net.node(2).leads() && one != two, "{one} {two}");
 }
 
@@ -218,4 +218,113 @@ fn a_journal_that_missed_the_last_election_is_of_the_table_beside_it() {
     // Of a generation before it, it is not.
     let mut later = after.alone();
     assert_eq!(later.remember(life, &before), Ok(false));
+}
+
+/// All hosts die; gives what they have on their disks.
+fn die(net: &mut Net) -> Vec<Saved> {
+    let all = (0..net.seats.len()).map(|host| saved(net, host)).collect();
+    for host in 0..net.seats.len() {
+        net.crash(host);
+    }
+    net.run(5000);
+    all
+}
+
+#[test]
+fn where_all_that_voted_start_again_the_one_with_most_begins_by_itself() {
+    for (lacking, leads) in [(None, None), (Some(0), Some([1, 2])), (Some(1), Some([0, 2]))] {
+        let mut net = net(3);
+        let task = net.enrol(2);
+        net.ask(2, task, put("first")).expect("it is put");
+        // The disk of one of them takes nothing any more.
+        let stale = lacking.map(|host| (host, saved(&mut net, host)));
+        net.ask(2, task, put("second")).expect("it is put");
+        let mut all = die(&mut net);
+        if let Some((host, saved)) = stale {
+            all[host] = saved;
+        }
+        for (host, saved) in all.into_iter().enumerate() {
+            start(&mut net, host, saved.let_in()).expect("it asks to be let in");
+            net.run(700);
+        }
+        net.run(20_000);
+        let leader = leader(&mut net);
+        assert!(leads.is_none_or(|leads| leads.contains(&leader)), "{leader} of {leads:?}");
+        assert!(net.events(leader).contains(&NodeEvent::Begins));
+        let own = net.enrol(leader);
+        assert_eq!(boxes(&mut net, leader, own), ["first", "second"]);
+        let up = net.node(leader).hosts().filter(|h| h.state == HostState::Up).count();
+        assert_eq!((up, net.node(leader).voters().0.len()), (3, 1), "its table is on no disk yet");
+        net.node(leader).kept(u64::MAX);
+        net.run(1000);
+        assert_eq!(net.node(leader).voters().0.len(), 3);
+    }
+}
+
+#[test]
+fn where_one_that_voted_is_not_there_or_still_runs_nobody_begins_by_itself() {
+    let mut net = net(4);
+    let voters = net.node(0).voters().0;
+    let votes = |net: &Net, host: usize| voters.contains(&net.id(host));
+    let all: Vec<Option<Saved>> =
+        (0..4).map(|host| votes(&net, host).then(|| saved(&mut net, host))).collect();
+    let other = (0..4).find(|host| all[*host].is_none()).expect("three of four vote");
+    let most: Vec<usize> = (1..4).filter(|host| all[*host].is_some()).collect();
+    for host in &most {
+        net.crash(*host);
+    }
+    let start = |net: &mut Net, host: usize| {
+        start(net, host, all[host].clone().expect("it votes")).expect("it asks to be let in");
+    };
+    net.run(5000);
+    // The founder lives, and can have nothing decided.
+    for host in &most {
+        start(&mut net, *host);
+    }
+    net.run(60_000);
+    let leads = |net: &mut Net, host: &usize| net.node(*host).leads();
+    assert!(!most.iter().any(|host| leads(&mut net, host)));
+    // It dies, and so does one that has never voted: of that one nobody needs a word.
+    for host in [0, other] {
+        net.crash(host);
+    }
+    net.run(60_000);
+    assert!(!most.iter().any(|host| leads(&mut net, host)));
+    start(&mut net, 0);
+    net.run(60_000);
+    assert_eq!(leaders(&net).len(), 1);
+}
+
+#[test]
+fn one_that_is_told_to_join_comes_back_by_what_it_kept_or_by_its_token() {
+    let mut net = net(3);
+    let mine = saved(&mut net, 2);
+    let id = net.id(2);
+    net.crash(2);
+    net.run(20_000);
+    // With a token that is no good any more, and its place in the table.
+    let mut target = net.target(1);
+    net.run(3000);
+    start(&mut net, 2, mine.clone().let_in().or_by(target)).expect("it asks to be let in");
+    net.run(5000);
+    assert!(net.node(2).me().is_some_and(|me| me != id));
+    // Deleted meanwhile: only a good one helps.
+    let id = net.id(2);
+    net.crash(2);
+    net.run(20_000);
+    net.call(0, |node, now, memory| node.delete_host(now, id, memory)).expect("it is deleted");
+    net.run(500);
+    target = net.target(60);
+    start(&mut net, 2, mine.clone().let_in().or_by(target)).expect("it asks to be let in");
+    net.run(5000);
+    assert!(net.node(2).me().is_some());
+    let id = net.id(2);
+    net.crash(2);
+    net.run(20_000);
+    net.call(0, |node, now, memory| node.delete_host(now, id, memory)).expect("it is deleted");
+    net.run(500);
+    start(&mut net, 2, mine.let_in()).expect("it asks to be let in");
+    net.run(5000);
+    let failed = |e: &NodeEvent| matches!(e, NodeEvent::JoinFailed(_));
+    assert!(net.events(2).iter().any(failed), "it has nothing that is good");
 }

@@ -80,7 +80,7 @@ pub(super) struct Initiating {
     link: LinkId,
     remote: SocketAddr,
     pub(super) key: HostKey,
-    deadline: Instant,
+    pub(super) deadline: Instant,
     pub(super) next_at: Instant,
     interval: Duration,
     bad_responses: u8,

@@ -82,6 +82,9 @@ fn network(remote: SocketAddr) -> IpAddr {
     }
 }
 
+/// Two handshakes begin at once where one has begun no longer ago than this.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
 impl Endpoint {
     pub(super) fn handle_initiation(&mut self, now: Instant, rx: RxMeta, i: &Initiation<'_>) {
         if self.crypto.mac(&self.own_mac1_key, i.before_mac1) != i.mac1 {
@@ -113,10 +116,10 @@ impl Endpoint {
                 return;
             }
         }
-        self.read_initiation(rx, i, version);
+        self.read_initiation(now, rx, i, version);
     }
 
-    fn read_initiation(&mut self, rx: RxMeta, i: &Initiation<'_>, version: u8) {
+    fn read_initiation(&mut self, now: Instant, rx: RxMeta, i: &Initiation<'_>, version: u8) {
         let prologue = &i.before_mac1[..INITIATION_HEADER];
         let mut handshake = self.crypto.respond(prologue);
         let mut payload = vec![0; i.noise.len()];
@@ -129,7 +132,7 @@ impl Endpoint {
             self.stats.garbage += 1;
             return;
         };
-        if !self.yield_to(&key, hello.stamp) {
+        if !self.yield_to(now, &key, hello.stamp) {
             return;
         }
         if self.half_open >= self.config.handshakes.half_open_max {
@@ -162,12 +165,18 @@ impl Endpoint {
     }
 
     /// Settles two handshakes at once between the same hosts: the smaller key initiates. False
-    /// when ours goes on and the peer's is to be ignored. An initiation that is no newer than one
-    /// seen before may be an old one that somebody sends again: ours goes on beside it.
-    fn yield_to(&mut self, key: &HostKey, stamp: u64) -> bool {
+    /// when ours goes on and the peer's is to be ignored; not where ours has had no answer for long:
+    /// it goes where the peer was before. An initiation that is no newer than one seen before may be
+    /// an old one that somebody sends again: ours goes on beside it.
+    fn yield_to(&mut self, now: Instant, key: &HostKey, stamp: u64) -> bool {
         let ours = self.find(|s| matches!(s, SlotState::Initiating(i) if i.key == *key));
         let Some(id) = ours else { return true };
-        if self.crypto.public_key() < *key {
+        let timeout = self.config.handshakes.timeout;
+        let is_old = match self.state_mut(id) {
+            Some(SlotState::Initiating(i)) => i.deadline <= now + timeout.saturating_sub(AT_ONCE),
+            _ => false,
+        };
+        if self.crypto.public_key() < *key && !is_old {
             return false;
         }
         if self.stamps.note(key, stamp) {

@@ -222,7 +222,7 @@ fn lives_that_could_keep_nothing_are_told_apart() {
     let saved = vm.saved();
     let mut lives = vec![ids[0]];
     for life in 0..3 {
-        found_again_alone(&mut vm, 4, saved.clone().led(saved.term() + life));
+        found_again_alone(&mut vm, 4, saved.clone().led(saved.before() + life));
         assert!(lives.iter().all(|old| *old < vm.me(0)), "{lives:?}, then {}", vm.me(0));
         lives.push(vm.me(0));
         all_are_who_they_were(&vm, &ids);

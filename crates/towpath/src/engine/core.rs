@@ -113,7 +113,10 @@ fn said_by(host: Option<HostId>) -> String {
     host.map_or_else(|| "the leader that is joined".into(), |host| format!("host {host}"))
 }
 
-/// What a founder says that starts again where others may lead.
+/// What a host says that leads again with what it kept.
+const BEGINS: &str = "all that voted start again, and none has more than this host: it leads";
+
+/// What a host says that kept the log, and starts again where others may lead.
 fn returning(hosts: usize) -> String {
     format!("others may lead by now: asking {hosts} hosts to take this one in")
 }
@@ -443,6 +446,7 @@ impl Engine {
             NodeEvent::LeaderBack(id) => self.leader_is_back(id),
             NodeEvent::LeaderRefuses { leader, why } => log!("{}", refuses(leader, &why)),
             NodeEvent::Returning { hosts } => log!("{}", returning(hosts)),
+            NodeEvent::Begins => log!("{BEGINS}"),
             NodeEvent::Copied { host } => log!("{}", copied(host)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");

@@ -157,6 +157,7 @@ impl Engine {
             (Some((asked, effective)), Some(ledger)) => {
                 effective >= *ledger.ends_at.get_or_insert(asked)
             }
+            (None, Some(ledger)) => ledger.has_written(),
             _ => true,
         }
     }
