@@ -8,16 +8,17 @@
 //! ```
 //! sealed as every refusal is, so that only a host with the VM key can have written it.
 //!
-//! **All that vote start again.** Hosts that kept the log ask those that may lead to let them in. One
-//! that is asked meanwhile says so, and how far what it kept goes, in a refusal of the same kind:
+//! **All that vote start again.** Hosts that kept the log ask those that may lead to let them in.
+//! One that is asked meanwhile says so, and how far what it kept goes, in a refusal of the same
+//! kind:
 //!
 //! ```text
 //! term | space | life of the log | space | term and index of the last entry | space | words
 //! ```
 //! Where all that voted as of the last entry say that of themselves, nobody leads and nobody has
-//! decided anything since; the one whose word goes furthest, of equals the one with the smallest key,
-//! begins again with what it kept, and the others find a leader. Where one of them says nothing, or
-//! still runs, nobody does: it may know more.
+//! decided anything since; the one whose word goes furthest, of equals the one with the smallest
+//! key, begins again with what it kept, and the others find a leader. Where one of them says
+//! nothing, or still runs, nobody does: it may know more.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};

@@ -1,5 +1,5 @@
-//! What a leader that asks nobody decides, on its way to a disk: nothing follows from a command
-//! before its owner has written it.
+//! What a leader that asks nobody decides, and what each of several that keep the log writes, on
+//! its way to a disk: nothing follows from a command before its owner has written it.
 //!
 //! ```text
 //!  propose ─▶ proposed ─▶ write(): entries, or all of the state ─▶ the owner's disk
@@ -45,6 +45,39 @@ pub(crate) struct Ledger {
     compact_after: usize,
     /// The state has more bytes than a journal takes: nothing is written any more.
     is_too_long: bool,
+}
+
+/// What a voter writes, on its way to the owner's disk. Invariants: `waiting` has, in order, the
+/// writes that were not handed over, none of them before one that replaces all; nothing is in it
+/// before the first of that kind, so that what an earlier life has on the disk is replaced as a
+/// whole.
+#[derive(Debug)]
+pub(crate) struct Writes {
+    pub(crate) waiting: VecDeque<Write>,
+    has_begun: bool,
+    /// Something was not handed over and never will be: everything is written anew.
+    pub(crate) lacks: bool,
+    /// The numbers that the owner is given follow this one.
+    pub(crate) after: u64,
+}
+
+impl Writes {
+    pub(crate) const fn new(after: u64) -> Self {
+        Self { waiting: VecDeque::new(), has_begun: false, lacks: false, after }
+    }
+
+    /// Takes a write in; false where it need not wait for a disk.
+    pub(crate) fn put(&mut self, write: Write) -> bool {
+        self.has_begun |= write.replaces;
+        if write.replaces {
+            // What was not handed over is in it.
+            self.waiting.clear();
+        }
+        if self.has_begun {
+            self.waiting.push_back(write);
+        }
+        self.has_begun
+    }
 }
 
 fn entry(index: u64, command: &Command) -> Entry {

@@ -78,6 +78,7 @@ mod suspects;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod voters;
 mod voting;
 mod watch;
 

@@ -50,6 +50,7 @@ pub(crate) mod flush;
 pub(crate) mod group;
 pub(crate) mod halt;
 pub(crate) mod invitations;
+pub(crate) mod joining;
 pub(crate) mod overlong;
 pub(crate) mod paths;
 pub(crate) mod peers;

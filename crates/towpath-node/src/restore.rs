@@ -73,9 +73,10 @@ impl KeptTo {
     /// Whether this goes further than another host's: in one life of a log its last entry says so,
     /// else how often one has come to lead.
     pub fn is_beyond(&self, other: &Self) -> bool {
-        match self.life == other.life {
-            true => self.last > other.last,
-            false => (self.term, self.last) > (other.term, other.last),
+        if self.life == other.life {
+            self.last > other.last
+        } else {
+            (self.term, self.last) > (other.term, other.last)
         }
     }
 }

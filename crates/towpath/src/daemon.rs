@@ -21,28 +21,27 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::egress::LinkEgress;
-use towpath_node::{JoinTarget, Links, Node, NodeConfig, Saved, SavedError};
+use towpath_node::{Links, NodeConfig, Saved, SavedError};
 use towpath_proto::config::Liveness;
 use towpath_proto::stripe::StripeKind;
-use towpath_proto::{Config, Crypto, HostKey, Rng};
+use towpath_proto::{Config, Crypto, HostKey};
 use towpath_task::place::SOCKET_NAME;
-use towpath_wire::{Instant, LinkId, Rate};
+use towpath_wire::{LinkId, Rate};
 use zeroize::Zeroizing;
 
-use crate::config::{ConfigError, HOST_KEY, SOCK, VM_KEY, key_file, make_dir, socket_path};
+use crate::config::{ConfigError, HOST_KEY, SOCK, key_file, make_dir, socket_path};
 use crate::engine::{Engine, EngineError, EngineOptions, LINKS_MAX, Launch, TaskSocket, tokens};
 use crate::journal::OpenError;
-use crate::keeper::Keeper;
-use crate::ledger::{self, Ledger, LookError};
+use crate::ledger::LookError;
 use crate::lock::{Holder, Lock};
 use crate::private::{Dir, peek};
 use crate::pvm::library::Library;
 use crate::start::cgroup::Group;
 use crate::start::limits::{Descriptors, TooFew};
-use crate::table::{self, TableError, TermError};
+use crate::table::{TableError, TermError};
 use crate::token::Token;
 use crate::words::{Sheet, Telling};
-use crate::{BUILD, leftovers, log};
+use crate::{BUILD, beginning, leftovers, log};
 
 /// A host that answers nothing for so long is lost, unless told otherwise, in milliseconds. It is
 /// silent, which ends nothing, within 1.9 s: quiet hosts are asked after 0.4 s, and have 1.5 s to
@@ -142,6 +141,13 @@ impl EngineArgs {
     pub const GROUP: &str = "--group";
     /// The option that gives [`EngineArgs::words`].
     pub const WORDS: &str = "--words";
+
+    fn enter_group(&self) {
+        if let Some(group) = &self.group {
+            // In vain only where somebody took the group away: then the guard does without.
+            let _ = Group::enter(group);
+        }
+    }
 }
 
 /// Why a daemon cannot run.
@@ -258,7 +264,7 @@ fn join_hint(e: &EngineError) -> &'static str {
     }
 }
 
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |why| DaemonError::System { what, why }
 }
 
@@ -418,10 +424,7 @@ fn end_children() {
 /// `ready`, once.
 pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(), DaemonError> {
     die_with_guard(options.engine.guard)?;
-    if let Some(group) = &options.engine.group {
-        // In vain only where somebody took the group away: then the guard does without.
-        let _ = Group::enter(group);
-    }
+    options.engine.enter_group();
     let descriptors = Descriptors::raise_for_daemon()?;
     make_dir(&options.dir)?;
     let mut lock = lock(&options.dir)?;
@@ -429,7 +432,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
     let socket = socket_path(&options.dir, SOCK)?;
     let clock = Clock::start();
     let crypto = RealCrypto::new(key_file(&options.dir.join(HOST_KEY))?);
-    let (saved, keeper) = kept(options)?;
+    let (saved, keeper) = beginning::kept(options)?;
     let (udp, links) = open_links_again(&options.listen, saved.as_ref(), &crypto.public_key())?;
     let config = NodeConfig {
         name: options.name.clone(),
@@ -445,7 +448,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         keeps_table: true,
         proto: proto_config(options, saved.as_ref()),
     };
-    let node = node(options, config, crypto, clock.now(), saved)?;
+    let node = beginning::node(options, config, crypto, clock.now(), saved)?;
     let listener = listen(&socket)?;
     let task_socket = socket_path(&options.dir, SOCKET_NAME)?;
     let tasks = TaskSocket { listener: listen(&task_socket)?, path: task_socket.clone() };
@@ -490,80 +493,6 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         tracing::error!("ends: {e}");
     }
     Ok(result?)
-}
-
-/// What this host has kept of an earlier life, for this one, and what keeps it on.
-fn kept(options: &DaemonOptions) -> Result<(Option<Saved>, Option<Keeper>), DaemonError> {
-    let mut saved = table::read(&options.dir)?;
-    let was_let_in = options.dir.join(VM_KEY).exists();
-    if let Role::Join(token) = &options.role {
-        let is_of_it = |saved: &Saved| token.leaders.iter().any(|leader| saved.knows(&leader.key));
-        match &saved {
-            Some(saved) if !is_of_it(saved) => {
-                return Err(DaemonError::Elsewhere { table: table::path(&options.dir) });
-            }
-            Some(_) if was_let_in => {}
-            _ => return Ok((None, None)),
-        }
-    }
-    // Where others may lead by now, it asks them, and what it had decided stays as it is.
-    let follows = !options.recover && saved.as_ref().is_some_and(Saved::is_shared);
-    let mut ledger = None;
-    match &mut saved {
-        Some(saved) if follows => ledger::look_at(&options.dir, saved)?,
-        saved => ledger = Some(Ledger::open(&options.dir, saved.as_mut())?),
-    }
-    let saved = saved.map(|saved| if was_let_in { saved.let_in() } else { saved });
-    let saved = saved.map(|saved| if options.recover { saved.alone() } else { saved });
-    let saved = saved.map(|saved| table::begin(&options.dir, saved)).transpose()?;
-    let keeper = Keeper::start(&options.dir, ledger).map_err(system("starting the keeper"))?;
-    Ok((saved, Some(keeper)))
-}
-
-/// The node of a newcomer, or of the founder with the tokens that it has issued in earlier lives.
-fn node(
-    options: &DaemonOptions,
-    config: NodeConfig,
-    crypto: RealCrypto,
-    now: Instant,
-    saved: Option<Saved>,
-) -> Result<Node, DaemonError> {
-    let seed = RealCrypto::generate_secret();
-    let rng = Rng::new(u64::from_le_bytes(first_eight(&seed)), 0);
-    let crypto = Box::new(crypto);
-    let issued = || tokens::load(&options.dir).map_err(ConfigError::from);
-    let (vm_key, saved) = match (&options.role, saved) {
-        (Role::Found(vm_key), None) => {
-            let issued = issued()?;
-            let mut node = Node::found(config, crypto, rng, vm_key.clone());
-            node.restore_invitations(now, issued);
-            return Ok(node);
-        }
-        (Role::Join(token), None) => {
-            let target = target(token, &config.links);
-            return Ok(Node::join(now, config, crypto, rng, target));
-        }
-        (Role::Found(vm_key), Some(saved)) => (vm_key.clone(), saved),
-        (Role::Join(token), Some(saved)) => {
-            let vm_key = key_file(&options.dir.join(VM_KEY))?;
-            (vm_key, saved.or_by(target(token, &config.links)))
-        }
-    };
-    let issued = issued()?;
-    let mut node = Node::found_again(now, config, crypto, rng, vm_key, saved)
-        .map_err(|why| DaemonError::Saved { dir: options.dir.clone(), why })?;
-    node.restore_invitations(now, issued);
-    Ok(node)
-}
-
-/// Where a token leads.
-fn target(token: &Token, links: &Links) -> JoinTarget {
-    let host = |leader: &crate::token::Leader| {
-        (links.nearest(&leader.addrs).unwrap_or(leader.addrs[0]), leader.key)
-    };
-    let mut hosts = token.leaders.iter().map(host);
-    let (addr, key) = hosts.next().expect("a token names one host at least");
-    JoinTarget { addr, key, others: hosts.collect(), invitation: token.invitation.clone() }
 }
 
 /// What a daemon says once it is part of its virtual machine.
@@ -621,12 +550,6 @@ fn open_links_again(
 fn twice(addrs: &[SocketAddr]) -> Option<SocketAddr> {
     let again = |(i, addr): (usize, &SocketAddr)| addr.port() != 0 && addrs[..i].contains(addr);
     addrs.iter().enumerate().find(|at| again(*at)).map(|(_, addr)| *addr)
-}
-
-fn first_eight(bytes: &[u8; 32]) -> [u8; 8] {
-    let mut out = [0; 8];
-    out.copy_from_slice(&bytes[..8]);
-    out
 }
 
 fn proto_config(options: &DaemonOptions, saved: Option<&Saved>) -> Config {

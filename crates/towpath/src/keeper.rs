@@ -276,7 +276,9 @@ mod tests {
     fn of_what_a_slow_disk_has_not_taken_only_the_last_is_held() {
         let desk = Desk::default();
         let order = |text: &str| {
-            desk.change(|orders| orders.bytes[Kept::Table as usize] = Some(text.into()));
+            desk.change(|orders| {
+                orders.bytes[Kept::Table as usize] = Some(Order::Put(text.into()));
+            });
         };
         (0..1000).for_each(|n| order(&n.to_string()));
         let next = desk.next(None);

@@ -56,9 +56,9 @@ fn host_key(dir: &Path) -> Result<Option<HostKey>, ConfigError> {
     Ok(key.map(|key| RealCrypto::new(key).public_key()))
 }
 
-/// The one that is to begin again: the first, where it kept a table; else, where none runs, the one
-/// that kept the most. With `recover`, or where all hosts are daemons of this machine and none runs,
-/// always that one. `None` where nothing was kept, or daemons run that are to be asked first.
+/// The one that is to begin again: the first, where it kept a table; else, where none runs, the
+/// one that kept the most. With `recover`, or where all hosts are daemons of this machine and none
+/// runs, always that one. `None` where nothing was kept, or daemons run that are to be asked first.
 ///
 /// # Errors
 /// What was kept cannot be used.
@@ -93,8 +93,8 @@ pub fn returning(vm: &VmDir, recover: bool) -> Result<Option<Returning>, KeptErr
     }))
 }
 
-/// The table of a daemon here that does not run, where it is of another virtual machine than that of
-/// hosts with these keys.
+/// The table of a daemon here that does not run, where it is of another virtual machine than that
+/// of hosts with these keys.
 pub fn is_of_another(vm: &VmDir, keys: &[HostKey]) -> Option<PathBuf> {
     let all = vm.local_hosts().ok()?.into_iter().map(|n| vm.host(n));
     let is_other = |dir: &PathBuf| {

@@ -1,5 +1,5 @@
-//! What is decided (hosts, groups, mailboxes), written down as it goes by whoever decides alone, and
-//! by each of those that keep the log together, so that a next life has it: a
+//! What is decided (hosts, groups, mailboxes), written down as it goes by whoever decides alone,
+//! and by each of those that keep the log together, so that a next life has it: a
 //! [journal](crate::journal) in a folder of its directory. Nothing follows from a decision before
 //! the kernel has it, so that a killed daemon loses none; the disk has it a second later.
 //!

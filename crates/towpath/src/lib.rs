@@ -37,13 +37,14 @@
 //! ```
 //!
 //! The rest is what the `towpath` command, its console and tests are built from, and changes with
-//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `kept`, `lock`, `table`, `private`,
-//! `log`, `start`, `client`, `protocol`, `pacing`, `pvm`.
+//! them: `config`, `token`, `engine`, `daemon`, `leftovers`, `journal`, `kept`, `lock`, `table`,
+//! `private`, `log`, `start`, `client`, `protocol`, `pacing`, `pvm`.
 
 // What builds virtual machines for integration tests speaks of the crate by its name.
 #[cfg(test)]
 extern crate self as towpath;
 
+mod beginning;
 #[doc(hidden)]
 pub mod client;
 #[doc(hidden)]

@@ -25,8 +25,8 @@ use crate::{control, down, interrupt};
 const OWN_TOKEN_S: u64 = 120;
 /// Why a founder may not come back.
 const NOBODY_LEADS: &str = "others may lead this virtual machine by now, and none of them took \
-    this host in\nhint: start one of them, or all that voted; where most of those are gone for good, \
-    `towpath up --recover` leads again from what this host kept";
+    this host in\nhint: start one of them, or all that voted; where most of those are gone for \
+    good, `towpath up --recover` leads again from what this host kept";
 /// Exit status when some hosts are up and some are not.
 pub(super) const SOME_FAILED: u8 = 1;
 
@@ -262,8 +262,8 @@ fn found(
     let number = returning.map_or(1, |it| it.number);
     if returning.is_some_and(|it| it.is_all) && !leading.recover {
         eprintln!(
-            "all hosts are daemons of this machine, and none runs: daemon {number} leads again from \
-             what it kept"
+            "all hosts are daemons of this machine, and none runs: daemon {number} leads again \
+             from what it kept"
         );
         leading.recover = true;
     }

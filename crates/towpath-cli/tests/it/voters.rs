@@ -356,7 +356,7 @@ fn machines_that_lose_their_power_together_come_back_together() {
     assert_eq!(found, ["after it", "left behind"]);
     let out = all[1].towpath(&["up"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    // Deleted, or leaving, one lets go of all of it; one that is told to end by its system does not.
+    // One that leaves lets go of all of it.
     let dir = all[1].vm_dir().host(1);
     let begin = Instant::now();
     while !dir.join("control/log").exists() {

@@ -93,8 +93,8 @@ impl Node {
         true
     }
 
-    /// What a founder, or another one that may lead, is to keep; `None` elsewhere, and while it asks
-    /// its members.
+    /// What a founder, or another one that may lead, is to keep; `None` elsewhere, and while it
+    /// asks its members.
     pub fn saved(&self) -> Option<Saved> {
         let log = self.log.as_ref().filter(|_| self.leads() || self.keeps())?;
         if self.lead.recovery.is_some() {

@@ -18,7 +18,8 @@ use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
 use crate::suspects::Suspect;
-use crate::voting::{LogName, Reach, Step, Voter, Voting};
+use crate::voters::{Reach, Step};
+use crate::voting::{LogName, Voter, Voting};
 
 /// Who was heard within so long can be counted on: three beats.
 const HEARD: Duration = Duration::from_millis(600);
