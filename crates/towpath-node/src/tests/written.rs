@@ -95,7 +95,7 @@ fn a_virtual_machine_that_died_as_a_whole_begins_again_with_what_any_of_its_vote
         let all = [0, 1, 2].map(|host| saved(&mut net, host));
         let keys = keys(&mut net, &[0, 1, 2]);
         assert!(all.iter().all(|saved| saved.are_all(&keys) && !saved.are_all(&keys[..2])));
-        assert!(all.iter().all(|saved| saved.is_shared()));
+        assert!(all.iter().all(Saved::is_shared));
         for host in 0..3 {
             net.crash(host);
         }
