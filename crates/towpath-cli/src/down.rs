@@ -107,6 +107,8 @@ pub(crate) fn end_all(vm: &VmDir, everywhere: bool) -> anyhow::Result<Ended> {
         running.iter().partition(|n| host(n).as_ref() == Some(&lead.me));
     let (voters, rest): (Vec<usize>, Vec<usize>) =
         rest.iter().partition(|n| host(n).is_some_and(|host| lead.voters.contains(&host)));
+    // One that is lost keeps others that vote from being deleted.
+    lead.delete(|host, _| host.is_lost, &mut ended);
     let mut deleted = lead.delete(|host, here| !here && !host.votes, &mut ended);
     end_these(vm, &rest, &mut ended);
     deleted.extend(lead.delete(|host, _| host.votes, &mut ended));
@@ -224,6 +226,7 @@ struct Member {
     id: HostId,
     name: String,
     votes: bool,
+    is_lost: bool,
 }
 
 /// The daemon of this machine that leads.
@@ -249,9 +252,13 @@ impl Lead {
             Some((client, info.me?, info.voters))
         });
         if let Some((mut client, me, voters)) = leading {
-            let hosts = up(control::host_table(&mut client).unwrap_or_default());
-            let member = |Host { id, name, .. }| Member { id, name, votes: voters.contains(&id) };
-            let members = hosts.filter(|host| host.id != me).map(member).collect();
+            let hosts = control::host_table(&mut client).unwrap_or_default();
+            let member = |Host { id, name, state, .. }| {
+                let (votes, is_lost) = (voters.contains(&id), state == HostState::Lost);
+                Member { id, name, votes, is_lost }
+            };
+            let others = hosts.into_iter().filter(|host| host.id != me).map(member);
+            let members = others.filter(|host| host.votes || !host.is_lost).collect();
             let voters = voters.iter().map(HostId::to_string).collect();
             return Some(Self { client, me: me.to_string(), voters, members, here });
         }

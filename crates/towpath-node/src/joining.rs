@@ -15,7 +15,7 @@
 //! ```text
 //! term | space | life of the log | space | term and index of the last entry | space | words
 //! ```
-//! Where all that voted as of the last entry say that of themselves, nobody leads and nobody has
+//! Where all that voted as of the last entry, and were not lost before it, say that of themselves, nobody leads and nobody has
 //! decided anything since; the one whose word goes furthest, of equals the one with the smallest
 //! key, begins again with what it kept, and the others find a leader. Where one of them says
 //! nothing, or still runs, nobody does: it may know more.
@@ -83,7 +83,7 @@ impl Referral {
 
 /// What one says that starts again itself.
 const RETURNING: &str = "it starts again, too, and asks those that may lead";
-/// For so long counts what one has said that starts again: longer than it takes to ask all others
+/// For so long counts what one has said that starts again: longer than it takes to ask a few others
 /// once more, some of which are silent.
 const RETURNING_FOR: Duration = Duration::from_secs(40);
 
@@ -106,18 +106,39 @@ impl KeptTo {
 pub(crate) struct Return {
     /// What it kept.
     pub(crate) saved: Saved,
-    /// Others that start again, how far what they kept goes, and when they said so.
+    /// Others that start again, how far what they kept goes, and when they said so last.
     heard: BTreeMap<[u8; 32], (KeptTo, Instant)>,
+    /// All have said so once: they are asked once more, since one of them may have been told
+    /// otherwise meanwhile.
+    is_sure: bool,
 }
 
 impl Return {
     pub(crate) const fn new(saved: Saved) -> Self {
-        Self { saved, heard: BTreeMap::new() }
+        Self { saved, heard: BTreeMap::new(), is_sure: false }
+    }
+
+    /// One that voted says something else, or nothing.
+    fn forget(&mut self, key: &[u8; 32]) {
+        if self.heard.remove(key).is_some() {
+            self.is_sure = false;
+        }
     }
 
     /// Whether this one, with this key, begins again: all that voted start again, and none of them
-    /// has more.
-    pub(crate) fn begins(&self, now: Instant, own: &[u8; 32]) -> bool {
+    /// has more, as each has said twice.
+    pub(crate) fn begins(&mut self, now: Instant, own: &[u8; 32]) -> bool {
+        let begins = self.may_begin(now, own);
+        if begins && !self.is_sure {
+            self.is_sure = true;
+            self.heard.clear();
+            // Where nobody else is left to ask there is nothing to wait for.
+            return self.may_begin(now, own);
+        }
+        begins
+    }
+
+    fn may_begin(&self, now: Instant, own: &[u8; 32]) -> bool {
         let mine = self.saved.kept_to();
         let yields = |key: &[u8; 32]| {
             let said = self.heard.get(key).filter(|(_, at)| now.since(*at) < RETURNING_FOR);
@@ -125,9 +146,8 @@ impl Return {
                 mine.is_beyond(kept) || !kept.is_beyond(&mine) && own < key
             })
         };
-        let voted = self.saved.voted();
-        voted.iter().any(|key| key.as_ref() == Some(own))
-            && voted.iter().all(|key| key.is_some_and(|key| key == *own || yields(&key)))
+        let voters = || self.saved.voters_left().into_iter().flatten();
+        voters().any(|key| key == own) && voters().all(|key| key == own || yields(key))
     }
 }
 
@@ -216,6 +236,20 @@ impl Joining {
         if self.reason == Reason::Lost { Purpose::Rejoin } else { Purpose::Join }
     }
 
+    /// One that voted starts again, too, and asks this one: it is the next but one to be asked, since
+    /// others may be silent for long.
+    pub(crate) fn heard_of(&mut self, key: &HostKey) {
+        let known = self.others.iter().position(|(_, other)| other == key);
+        let votes = |back: &Return| {
+            back.saved.voters_left().is_some_and(|mut voters| voters.any(|voter| *voter == key.0))
+        };
+        if let Some(at) = known.filter(|at| *at > 1 && self.back.as_deref().is_some_and(votes))
+            && let Some(other) = self.others.remove(at)
+        {
+            self.others.insert(1, other);
+        }
+    }
+
     /// Turns to the next one that may lead.
     pub(crate) fn turn(&mut self) {
         if let Some((addr, key)) = self.others.pop_front() {
@@ -234,7 +268,7 @@ impl Joining {
     ) -> ConnectFailure {
         if let ConnectFailure::Refused(Refusal { code: refusal::RETURNING, text }) = &failure {
             if let (Some(kept), Some(back)) = (KeptTo::parse(text), &mut self.back)
-                && back.saved.voted().contains(&Some(self.key.0))
+                && back.saved.voters_left().is_some_and(|mut v| v.any(|key| *key == self.key.0))
             {
                 back.heard.insert(self.key.0, (kept, now));
             }
@@ -242,6 +276,9 @@ impl Joining {
                 code: refusal::RETURNING,
                 text: RETURNING.into(),
             });
+        }
+        if let Some(back) = &mut self.back {
+            back.forget(&self.key.0);
         }
         let ConnectFailure::Refused(Refusal { code: refusal::REFERRED, text }) = &failure else {
             return failure;

@@ -12,9 +12,9 @@ use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use towpath_proto::HostKey;
-use towpath_vm::Snapshot;
 use towpath_vm::consensus::{ReplicaId, Stored};
 use towpath_vm::control::{ControlState, StateError};
+use towpath_vm::{HostState, Snapshot};
 use towpath_wire::bytes::ParseError;
 use towpath_wire::id::SLOT_MAX;
 use towpath_wire::{HostId, Instant, TaskId};
@@ -49,7 +49,8 @@ pub struct Saved {
     pub(crate) life: u64,
     #[serde(skip)]
     pub(crate) last: (u64, u64),
-    /// Who voted then, by keys; `None` is one that has left since.
+    /// Who voted then, by keys; `None` is one that was lost or has left since, which decides
+    /// nothing any more.
     #[serde(skip)]
     pub(crate) voted: Vec<Option<[u8; 32]>>,
     /// The host was let in, and keeps all this only while it keeps the log.
@@ -73,7 +74,7 @@ impl KeptTo {
     /// Whether this goes further than another host's: in one life of a log its last entry says so,
     /// else how often one has come to lead.
     pub fn is_beyond(&self, other: &Self) -> bool {
-        if self.life == other.life {
+        if self.life == other.life && self.life != 0 {
             self.last > other.last
         } else {
             (self.term, self.last) > (other.term, other.last)
@@ -159,20 +160,25 @@ impl Saved {
         // heard of that by the table alone.
         let is_shared = own.is_shared() || theirs.is_shared();
         let is_of_it = is_later || is_shared && theirs.term >> GENERATION == own.term >> GENERATION;
-        if is_of_it && theirs.place() > own.place() {
+        if !is_of_it {
+            return Ok(false);
+        }
+        // Of what was written nobody knows whether it was decided; what the table has, was.
+        let key = |id: &ReplicaId| {
+            let host = host_of(*id)?;
+            let is_known =
+                own.table.get(host).is_some() || u64::from(host.incarnation()) <= own.index;
+            let table = if is_known { &own.table } else { &theirs.table };
+            table.get(host).filter(|host| host.state == HostState::Up).map(|host| host.key)
+        };
+        self.voted = written.members().voters.iter().map(key).collect();
+        (self.life, self.last) = (life, written.last());
+        if theirs.place() > own.place() {
             // The table had not reached the disk since.
             (self.snapshot, self.deleted) = (theirs.clone(), state.deleted().clone());
         }
-        if is_of_it {
-            let key = |id: &ReplicaId| {
-                let host = host_of(*id).and_then(|host| self.snapshot.table.get(host));
-                host.map(|host| host.key)
-            };
-            self.voted = written.members().voters.iter().map(key).collect();
-            (self.life, self.last) = (life, written.last());
-            self.state = Some(Box::new(state));
-        }
-        Ok(is_of_it)
+        self.state = Some(Box::new(state));
+        Ok(true)
     }
 
     /// The same for a host that was let in, and keeps this only while it keeps the log.
@@ -187,8 +193,11 @@ impl Saved {
         Self { target: Some(Box::new(target)), ..self }
     }
 
-    pub(crate) fn voted(&self) -> &[Option<[u8; 32]>] {
-        &self.voted
+    /// Those that voted, as far as they can have decided anything since: whatever was decided, one
+    /// of them has. `None`: not even all of them together can know.
+    pub(crate) fn voters_left(&self) -> Option<impl Iterator<Item = &[u8; 32]>> {
+        let left = || self.voted.iter().flatten();
+        (2 * left().count() > self.voted.len()).then(left)
     }
 
     /// How far it goes.
@@ -200,8 +209,8 @@ impl Saved {
     /// else can lead.
     pub fn are_all(&self, keys: &[HostKey]) -> bool {
         let is_here = |key: &[u8; 32]| keys.iter().any(|own| own.0 == *key);
-        let voters = || self.voted.iter().all(|key| key.is_some_and(|key| is_here(&key)));
-        !self.voted.is_empty() && voters() && self.snapshot.table.iter().all(|h| is_here(&h.key))
+        self.voters_left().is_some_and(|mut voters| voters.all(is_here))
+            && self.snapshot.table.up().all(|host| is_here(&host.key))
     }
 
     /// Whether a host with this key is, or was, one of these hosts.

@@ -19,6 +19,7 @@ mod owners;
 mod questions;
 mod relaying;
 mod reserving;
+mod returns;
 mod senders;
 mod silence;
 mod spawning;

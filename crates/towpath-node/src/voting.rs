@@ -59,6 +59,8 @@ pub(crate) struct Voting {
     pub(crate) vm_key: Option<Zeroizing<[u8; 32]>>,
     /// This host was started with that key, and holds it whether it keeps the log or not.
     pub(crate) founded: bool,
+    /// Whether it comes back, about to end; where nothing was said, a founder does.
+    pub(crate) comes_back: Option<bool>,
     /// `None`: the leader asks nobody, and nobody else comes to lead.
     pub(crate) voter: Option<Box<Voter>>,
     /// The owner writes down what this host, which asks nobody, decides.
@@ -98,6 +100,7 @@ impl Voting {
         Self {
             vm_key,
             founded: false,
+            comes_back: None,
             voter,
             ledger: None,
             rng,

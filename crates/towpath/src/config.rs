@@ -158,8 +158,9 @@ impl VmDir {
     /// The VM key with which local daemon `number` starts, where it is not told to join: that of
     /// the virtual machine that let it in and whose log it kept, else the one of this directory.
     pub fn vm_key_of(&self, number: usize) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
-        let path = self.host(number).join(VM_KEY);
-        if path.exists() { key_file(&path) } else { self.vm_key() }
+        let dir = self.host(number);
+        let (path, is_kept) = (dir.join(VM_KEY), crate::table::is_kept(&dir));
+        if is_kept && path.exists() { key_file(&path) } else { self.vm_key() }
     }
 
     /// Waits for other starts on this machine; while the file is held, none looks for a number.

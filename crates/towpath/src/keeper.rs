@@ -137,6 +137,8 @@ pub(crate) struct Keeper {
     failing: Arc<Failing>,
     /// What is decided, where this host keeps that.
     pub(crate) ledger: Option<Ledger>,
+    /// What was decided is being removed: until it is, nothing new is written there.
+    clears: Arc<AtomicBool>,
 }
 
 impl Keeper {
@@ -147,8 +149,29 @@ impl Keeper {
         let there = dir.clone();
         let work = move || keep(&there, &orders, &own);
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        let (kept_at, thread) = (Arc::default(), Some(thread));
-        Ok(Self { dir, at: 0, kept_at, desk, thread, failing, ledger })
+        let (kept_at, thread, clears) = (Arc::default(), Some(thread), Arc::default());
+        Ok(Self { dir, at: 0, kept_at, desk, thread, failing, ledger, clears })
+    }
+
+    /// This host does not keep what is decided any more: it is removed, on a thread that may wait
+    /// for a disk.
+    pub(crate) fn clear_ledger(&mut self) {
+        let Some(ledger) = self.ledger.take() else { return };
+        self.clears.store(true, Ordering::Release);
+        let (dir, clears) = (self.dir.clone(), Arc::clone(&self.clears));
+        let work = move || {
+            drop(ledger);
+            crate::ledger::remove(&dir);
+            clears.store(false, Ordering::Release);
+        };
+        if std::thread::Builder::new().name("clearing".into()).spawn(work).is_err() {
+            self.clears.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether a new journal may begin.
+    pub(crate) fn has_cleared(&self) -> bool {
+        !self.clears.load(Ordering::Acquire)
     }
 
     /// Has the table kept, where it has changed.
@@ -216,6 +239,16 @@ fn keep(dir: &Path, desk: &Desk, failing: &Failing) {
         let (go, put): (Vec<Kept>, Vec<Kept>) =
             Kept::ALL.into_iter().partition(|kept| removes(&left, kept));
         for kept in put.into_iter().chain(go.into_iter().rev()) {
+            // No table without the key that belongs to it.
+            let other = if kept == Kept::Table { Kept::Key } else { Kept::Table };
+            let waits = match (kept, &left[other as usize]) {
+                (Kept::Table, Some(Order::Put(_))) => true,
+                (Kept::Key, Some(Order::Remove)) => true,
+                _ => false,
+            };
+            if waits {
+                continue;
+            }
             let failing = &failing.0[kept as usize];
             left[kept as usize] =
                 left[kept as usize].take().filter(|order| !try_to_keep(dir, kept, order, failing));

@@ -56,41 +56,53 @@ fn host_key(dir: &Path) -> Result<Option<HostKey>, ConfigError> {
     Ok(key.map(|key| RealCrypto::new(key).public_key()))
 }
 
-/// The one that is to begin again: the first, where it kept a table; else, where none runs, the
-/// one that kept the most. With `recover`, or where all hosts are daemons of this machine and none
-/// runs, always that one. `None` where nothing was kept, or daemons run that are to be asked first.
+/// The one that is to begin again: where none runs, or with `recover`, the one that kept the most;
+/// else the first, where it kept a table. With `recover`, copies that cannot be used are passed over
+/// where there is one that can: the last of them comes with it. `None` where nothing was kept, or daemons run that are to be asked first.
 ///
 /// # Errors
 /// What was kept cannot be used.
-pub fn returning(vm: &VmDir, recover: bool) -> Result<Option<Returning>, KeptError> {
+pub fn returning(
+    vm: &VmDir,
+    recover: bool,
+) -> Result<(Option<Returning>, Option<KeptError>), KeptError> {
     let all = vm.local_hosts()?;
     let runs = all.iter().any(|n| is_locked(&vm.host(*n)));
     let is_down = |n| !is_locked(&vm.host(n));
     let (mut kept, mut keys) = (Vec::new(), Vec::new());
+    let mut unread: Option<KeptError> = None;
     for n in all {
         let dir = vm.host(n);
         keys.extend(host_key(&dir)?);
-        let saved = if is_down(n) { table::read(&dir)? } else { None };
-        kept.extend(saved.zip(u16::try_from(n).ok()).map(|(saved, number)| Kept { number, saved }));
+        let number = u16::try_from(n).ok().filter(|_| is_down(n));
+        match number.map(|number| (number, table::read(&dir))) {
+            Some((number, Ok(Some(saved)))) => kept.push(Kept { number, saved }),
+            Some((_, Err(why))) => unread = Some(why.into()),
+            _ => {}
+        }
     }
     if recover || kept.iter().any(|kept| kept.saved.is_shared()) {
-        for kept in &mut kept {
-            ledger::look_at(&vm.host(kept.number.into()), &mut kept.saved)?;
-        }
+        kept.retain_mut(|kept| {
+            let looked = ledger::look_at(&vm.host(kept.number.into()), &mut kept.saved);
+            looked.map_err(|why| unread = Some(why.into())).is_ok()
+        });
+    }
+    if let Some(why) = unread.take_if(|_| !recover || kept.is_empty()) {
+        return Err(why);
     }
     // Of equals the first.
     let further = |a, b| if Kept::is_beyond(b, a) { b } else { a };
-    let Some(furthest) = kept.iter().reduce(further) else { return Ok(None) };
+    let Some(furthest) = kept.iter().reduce(further) else { return Ok((None, None)) };
     let is_all = !runs && furthest.saved.is_shared() && furthest.saved.are_all(&keys);
     let first = kept.iter().find(|kept| kept.number == 1);
-    let chosen = if recover || is_all { Some(furthest) } else { first };
-    let chosen = chosen.or((!runs).then_some(furthest));
-    Ok(chosen.map(|kept| Returning {
+    let chosen = if recover || !runs { Some(furthest) } else { first };
+    let returning = chosen.map(|kept| Returning {
         number: kept.number,
         is_shared: kept.saved.is_shared(),
         is_all,
         was_let_in: vm.host(kept.number.into()).join(VM_KEY).exists(),
-    }))
+    });
+    Ok((returning, unread))
 }
 
 /// The table of a daemon here that does not run, where it is of another virtual machine than that

@@ -226,7 +226,10 @@ pub(super) fn check_down(vm: &VmDir, leading: Leading) -> anyhow::Result<Option<
     for n in vm.local_hosts()? {
         await_end(&vm.host(n));
     }
-    let returning = kept::returning(vm, leading.recover)?;
+    let (returning, passed_over) = kept::returning(vm, leading.recover)?;
+    if let Some(why) = passed_over {
+        eprintln!("passed over: {why}");
+    }
     if !returning.is_some_and(|it| it.was_let_in) {
         vm.found()?;
     }
@@ -293,7 +296,8 @@ fn start_rest(
     }
     let token = control::issue_token(vm, OWN_TOKEN_S, Some(u32::from(hosts) - 1))?;
     // One after the other, so that daemon n of this machine is host n.
-    for number in (1..=hosts).filter(|number| *number != own) {
+    let others = (1..=hosts).filter(|number| *number != own);
+    for number in others.take(usize::from(hosts) - 1) {
         if interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
         }

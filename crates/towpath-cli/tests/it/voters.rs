@@ -356,8 +356,18 @@ fn machines_that_lose_their_power_together_come_back_together() {
     assert_eq!(found, ["after it", "left behind"]);
     let out = all[1].towpath(&["up"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    // One that leaves lets go of all of it.
+    // Its system ends it, as for a restart: it comes back. It is told to leave while it asks, too,
+    // and nothing is gone that might be the only copy.
     let dir = all[1].vm_dir().host(1);
+    let begin = Instant::now();
+    while !dir.join("control/log").exists() {
+        assert!(begin.elapsed() < PROMPT);
+    }
+    let pid = all[1].pid(1);
+    Vm::signal(pid, "-TERM");
+    let out = all[1].towpath(&["up"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    // One that leaves lets go of all of it.
     let begin = Instant::now();
     while !dir.join("control/log").exists() {
         assert!(begin.elapsed() < PROMPT);

@@ -44,6 +44,9 @@ impl Node {
             Ok(Hello { purpose: Purpose::Join, .. })
                 if let (Some(kept), Admission::Token { .. }) = (self.returns(), &admission) =>
             {
+                if let Some(joining) = &mut self.joining {
+                    joining.heard_of(&key);
+                }
                 Err((refusal::RETURNING, kept.emit()))
             }
             Ok(hello) => self

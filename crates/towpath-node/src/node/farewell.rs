@@ -58,11 +58,17 @@ impl Node {
         }
     }
 
+    /// This host is about to end, and its owner keeps what it needs to come back, or does not.
+    pub const fn comes_back(&mut self, comes_back: bool) {
+        self.voting.comes_back = Some(comes_back);
+    }
+
     /// What a host that ends closes a connection with.
     pub(crate) fn why_it_goes(&self, id: AssociationId) -> u16 {
         let is_deleted = |host| self.lead.farewells.contains_key(&host);
         // A founder that keeps its table comes back to whoever leads meanwhile.
-        let comes_back = self.config.keeps_table && self.is_founder() && self.is_shared();
+        let comes_back = self.voting.comes_back.unwrap_or(self.is_founder());
+        let comes_back = comes_back && self.config.keeps_table && self.is_shared();
         match self.peers.host_of(id).is_some_and(is_deleted) {
             true => reason::SHUTDOWN,
             false if comes_back => reason::ENDED,

@@ -65,7 +65,7 @@ impl Node {
             (j.since, j.asked, j.retry_at) = (now, 0, Some(now));
             return self.retry_joining(now);
         }
-        if code == Some(refusal::RETURNING) && self.begins_again(now) {
+        if self.begins_again(now) {
             return;
         }
         let Some(j) = &mut self.joining else { return };

@@ -58,13 +58,15 @@ impl Node {
 
     /// Leads again from what it kept, once it has asked the members.
     fn begin_again(&mut self, now: Instant, saved: Saved) {
-        let Saved { mut snapshot, deleted, led, alone, state, .. } = saved;
+        let Saved { mut snapshot, deleted, mut led, alone, state, .. } = saved;
         let own = snapshot.table.by_key(&self.endpoint.public_key().0).map(|h| h.id);
         if let Some(own) = own.filter(|_| alone) {
             snapshot.leader = own;
             snapshot.voters = [own].into();
             // Another one may be told the same.
-            snapshot.term += u64::from(own.slot()) << TERM_SLOT;
+            let apart = u64::from(own.slot()) << TERM_SLOT;
+            snapshot.term += apart;
+            led += apart;
         }
         let (waiting, registered) = (BTreeSet::new(), BTreeMap::new());
         let recovery = Recovery { waiting, until: now + RECOVER_FOR, led, state, registered };
@@ -83,7 +85,7 @@ impl Node {
     pub(crate) fn begins_again(&mut self, now: Instant) -> bool {
         let own = self.endpoint.public_key().0;
         let begins = |joining: &mut Joining| {
-            joining.back.as_ref().is_some_and(|back| back.begins(now, &own))
+            joining.back.as_mut().is_some_and(|back| back.begins(now, &own))
         };
         let Some(back) = self.joining.take_if(begins).and_then(|joining| joining.back) else {
             return false;

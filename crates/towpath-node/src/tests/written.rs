@@ -91,7 +91,8 @@ fn a_virtual_machine_that_died_as_a_whole_begins_again_with_what_any_of_its_vote
         }
         net.ask(1, one, put("left behind")).expect("it is put");
         let now = net.now;
-        let token = net.node(0).invitations(now).len();
+        let tokens = net.node(0).invitations(now);
+        assert!(!tokens.is_empty());
         let all = [0, 1, 2].map(|host| saved(&mut net, host));
         let keys = keys(&mut net, &[0, 1, 2]);
         assert!(all.iter().all(|saved| saved.are_all(&keys) && !saved.are_all(&keys[..2])));
@@ -107,7 +108,7 @@ fn a_virtual_machine_that_died_as_a_whole_begins_again_with_what_any_of_its_vote
         assert!(net.node(begins).leads());
         let (own, now) = (net.enrol(begins), net.now);
         assert_eq!(boxes(&mut net, begins, own), ["left behind"]);
-        assert_eq!(net.node(begins).invitations(now).len(), token);
+        assert_eq!(net.node(begins).invitations(now), tokens);
         // It goes further than all that there was.
         let after = saved(&mut net, begins).kept_to();
         assert!(all.iter().all(|before| after.is_beyond(&before.kept_to())));
@@ -293,6 +294,69 @@ fn where_one_that_voted_is_not_there_or_still_runs_nobody_begins_by_itself() {
     start(&mut net, 0);
     net.run(60_000);
     assert_eq!(leaders(&net).len(), 1);
+}
+
+#[test]
+fn what_one_said_before_it_was_told_otherwise_does_not_count() {
+    let mut net = net(3);
+    let all = die(&mut net);
+    for host in [0, 1] {
+        start(&mut net, host, all[host].clone()).expect("it asks to be let in");
+    }
+    net.run(5000);
+    // The founder is gone again; it may be back, told to lead alone. The third one hears nothing.
+    net.crash(0);
+    start(&mut net, 2, all[2].clone()).expect("it asks to be let in");
+    net.run(60_000);
+    assert_eq!(leaders(&net), []);
+    start(&mut net, 0, all[0].clone().alone()).expect("it is its own");
+    net.run(30_000);
+    assert_eq!(leader(&mut net), 0);
+}
+
+#[test]
+fn lives_that_began_again_and_kept_nothing_are_not_taken_for_each_other() {
+    let mut net = net(3);
+    let all = die(&mut net);
+    let mut seen = Vec::new();
+    for life in 0..3 {
+        let saved = all[1].clone().alone();
+        let led = saved.before() + life;
+        start(&mut net, 1, saved.led(led)).expect("it is its own");
+        net.run(4000);
+        let place = net.node(1).saved().expect("it leads").snapshot.place();
+        seen.push((net.id(1), place));
+        net.crash(1);
+    }
+    assert!(seen.windows(2).all(|w| w[0].0 != w[1].0 && w[0].1 < w[1].1), "{seen:?}");
+}
+
+#[test]
+fn one_that_its_system_ends_comes_back_and_one_that_leaves_is_gone() {
+    let mut net = net(4);
+    let (voters, _) = net.node(0).voters();
+    let host = (1..4).find(|host| voters.contains(&net.id(*host))).expect("it votes");
+    let id = net.id(host);
+    let mine = saved(&mut net, host).let_in();
+    net.call(host, |node, now, memory| {
+        node.comes_back(true);
+        node.leave(now, "left", memory);
+    });
+    net.crash(host);
+    net.run(300);
+    let state = |net: &mut Net| net.node(0).hosts().find(|h| h.id == id).map(|h| h.state);
+    assert_eq!(state(&mut net), Some(HostState::Lost), "at once: nobody asks about it");
+    start(&mut net, host, mine).expect("it asks to be let in");
+    net.run(3000);
+    assert!(net.node(host).me().is_some_and(|me| me != id));
+    let id = net.id(host);
+    net.call(host, |node, now, memory| {
+        node.comes_back(false);
+        node.leave(now, "left", memory);
+    });
+    net.crash(host);
+    net.run(300);
+    assert_eq!(net.node(0).hosts().find(|h| h.id == id), None);
 }
 
 #[test]

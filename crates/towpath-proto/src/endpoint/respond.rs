@@ -165,8 +165,8 @@ impl Endpoint {
     }
 
     /// Settles two handshakes at once between the same hosts: the smaller key initiates. False
-    /// when ours goes on and the peer's is to be ignored; not where ours has had no answer for
-    /// long: it goes where the peer was before. An initiation that is no newer than one seen before
+    /// when ours goes on and the peer's is to be ignored. Where ours has had no answer for long, it
+    /// may go where the peer was before: both go on. An initiation that is no newer than one seen before
     /// may be an old one that somebody sends again: ours goes on beside it.
     fn yield_to(&mut self, now: Instant, key: &HostKey, stamp: u64) -> bool {
         let ours = self.find(|s| matches!(s, SlotState::Initiating(i) if i.key == *key));
@@ -176,8 +176,9 @@ impl Endpoint {
             Some(SlotState::Initiating(i)) => i.deadline <= now + timeout.saturating_sub(AT_ONCE),
             _ => false,
         };
-        if self.crypto.public_key() < *key && !is_old {
-            return false;
+        if self.crypto.public_key() < *key {
+            // The peer, should ours reach it, yields to that.
+            return is_old;
         }
         if self.stamps.note(key, stamp) {
             self.fail(id, ConnectFailure::Yielded);

@@ -52,14 +52,13 @@ impl Keeping {
             }
         }
         match (node.keeps_log(), &keeper.ledger) {
-            (true, None) => {
+            (true, None) if keeper.has_cleared() => {
                 let begun = Ledger::begin(&self.dir);
                 self.keeper.as_mut()?.ledger = self.said(begun);
                 self.keeper.as_ref()?.ledger.as_ref()
             }
             (false, Some(_)) => {
-                keeper.ledger = None;
-                ledger::remove(&self.dir);
+                keeper.clear_ledger();
                 None
             }
             _ => None,
@@ -169,9 +168,10 @@ impl Engine {
         if self.pending.is_deleted {
             return true;
         }
-        if self.keeping.is_over && !self.node.is_founder() && !self.node.is_frozen() {
-            // It leaves, and another one leads, or nobody is left.
-            return !self.node.leads() || sole;
+        let leaves = self.node.me().is_some() && !self.node.is_frozen();
+        if self.keeping.is_over && !self.node.is_founder() && leaves {
+            // Another one leads, or nobody is left.
+            return !self.node.leads() || sole && self.node.unheard().is_empty();
         }
         match self.node.saved() {
             // Another one leads: this host comes back to it, unless that one has deleted it.
