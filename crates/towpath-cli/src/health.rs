@@ -182,8 +182,8 @@ impl Health {
             ));
         } else if bears == 0 {
             notes.push(format!(
-                "of {} none may be lost now: nothing could be decided until one is back, or a \
-                 founder's `towpath up --recover`",
+                "of {} none may be lost now: nothing could be decided until all that vote were \
+                 started again, or one told to `towpath up --recover`",
                 called(&heard).join(", ")
             ));
         } else {

@@ -15,10 +15,10 @@
 //! ```text
 //! term | space | life of the log | space | term and index of the last entry | space | words
 //! ```
-//! Where all that voted as of the last entry, and were not lost before it, say that of themselves, nobody leads and nobody has
-//! decided anything since; the one whose word goes furthest, of equals the one with the smallest
-//! key, begins again with what it kept, and the others find a leader. Where one of them says
-//! nothing, or still runs, nobody does: it may know more.
+//! Where all that voted as of the last entry, and were not lost before it, say that of themselves,
+//! nobody leads and nobody has decided anything since; the one whose word goes furthest, of equals
+//! the one with the smallest key, begins again with what it kept, and the others find a leader.
+//! Where one of them says nothing, or still runs, nobody does: it may know more.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -236,8 +236,8 @@ impl Joining {
         if self.reason == Reason::Lost { Purpose::Rejoin } else { Purpose::Join }
     }
 
-    /// One that voted starts again, too, and asks this one: it is the next but one to be asked, since
-    /// others may be silent for long.
+    /// One that voted starts again, too, and asks this one: it is the next but one to be asked,
+    /// since others may be silent for long.
     pub(crate) fn heard_of(&mut self, key: &HostKey) {
         let known = self.others.iter().position(|(_, other)| other == key);
         let votes = |back: &Return| {

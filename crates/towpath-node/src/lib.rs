@@ -16,7 +16,8 @@
 //! | `joining`, `standing` | a join under way; a host and its leader, over silences |
 //! | `lead` | what only a leader has: |
 //! | `commit`, `contents` | what the log was asked for, and who waits; what it only names |
-//! | `ledger` | a leader that asks nobody: what it decides, on its way to a disk |
+//! | `ledger` | what is decided, or kept of what all decide, on its way to a disk |
+//! | `voters`, `voting` | who is to keep the log, and one of those that do |
 //! | [`invitations`] | tokens that were issued |
 //! | `suspects`, `broken` | hosts out of contact; hosts that cannot reach each other |
 //! | `telling` | what members are still to hear |
@@ -31,9 +32,9 @@
 //! |---|---|
 //! | `calling`, `arrivals` | connects to hosts; whom a message is for that arrives |
 //! | `overlong` | what is longer than its host or its task takes |
-//! | `control`, `commit` | joining, leaving, losing hosts: asked of the log, carried out |
+//! | `joining`, `control`, `commit` | joining, leaving, losing hosts: asked, decided, carried out |
 //! | `telling`, `farewell` | how all hear of it, and whoever is deleted |
-//! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, a founder's return |
+//! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, returns |
 //! | `work`, `spawn` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, who is told of their end |
 //! | `credit`, `classes` | how much tasks may send, and how it is told apart |

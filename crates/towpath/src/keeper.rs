@@ -240,13 +240,10 @@ fn keep(dir: &Path, desk: &Desk, failing: &Failing) {
             Kept::ALL.into_iter().partition(|kept| removes(&left, kept));
         for kept in put.into_iter().chain(go.into_iter().rev()) {
             // No table without the key that belongs to it.
-            let other = if kept == Kept::Table { Kept::Key } else { Kept::Table };
-            let waits = match (kept, &left[other as usize]) {
-                (Kept::Table, Some(Order::Put(_))) => true,
-                (Kept::Key, Some(Order::Remove)) => true,
-                _ => false,
-            };
-            if waits {
+            let (key, table) = (&left[Kept::Key as usize], &left[Kept::Table as usize]);
+            if kept == Kept::Table && matches!(key, Some(Order::Put(_)))
+                || kept == Kept::Key && *table == Some(Order::Remove)
+            {
                 continue;
             }
             let failing = &failing.0[kept as usize];

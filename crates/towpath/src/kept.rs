@@ -57,8 +57,9 @@ fn host_key(dir: &Path) -> Result<Option<HostKey>, ConfigError> {
 }
 
 /// The one that is to begin again: where none runs, or with `recover`, the one that kept the most;
-/// else the first, where it kept a table. With `recover`, copies that cannot be used are passed over
-/// where there is one that can: the last of them comes with it. `None` where nothing was kept, or daemons run that are to be asked first.
+/// else the first, where it kept a table. With `recover`, copies that cannot be used are passed
+/// over where there is one that can: the last of them comes with it. `None` where nothing was kept,
+/// or daemons run that are to be asked first.
 ///
 /// # Errors
 /// What was kept cannot be used.

@@ -79,9 +79,9 @@ pub(crate) struct Leading {
     /// live
     #[arg(long, value_name = "N", value_parser = daemon::voters)]
     pub(crate) voters: Option<u8>,
-    /// Lead again alone, from what this host kept, though others may lead by now: for when most of
-    /// those that voted are gone for good. Hosts that the rest of them has decided on since do not
-    /// come along
+    /// Lead again alone, from what a host of this machine kept (the one that kept the most),
+    /// though others may lead by now: for when most of those that voted are gone for good. What
+    /// the rest of them has decided on since does not come along
     #[arg(long)]
     pub(crate) recover: bool,
 }

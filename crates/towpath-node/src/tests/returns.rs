@@ -1,5 +1,5 @@
-//! Random lives of hosts that keep the log on disks: they crash, alone and together, and start again
-//! with what they have. Whatever a task was answered is there in the end, and one leads.
+//! Random lives of hosts that keep the log on disks: they crash, alone and together, and start
+//! again with what they have. Whatever a task was answered is there in the end, and one leads.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -130,7 +130,10 @@ impl Lives {
         let ms = [1, 3, 10, 200][self.rng.below(4) as usize];
         self.net.run(ms);
         let told = self.net.told(host, task);
-        let is_put = |told: &ToTask| matches!(told, ToTask::Answer { number: n, answer: Ok(_) } if *n == number);
+        let is_put = |told: &ToTask| match told {
+            ToTask::Answer { number: n, answer } => *n == number && answer.is_ok(),
+            _ => false,
+        };
         if told.iter().any(is_put) {
             self.answered.insert(name);
         }

@@ -166,8 +166,8 @@ impl Endpoint {
 
     /// Settles two handshakes at once between the same hosts: the smaller key initiates. False
     /// when ours goes on and the peer's is to be ignored. Where ours has had no answer for long, it
-    /// may go where the peer was before: both go on. An initiation that is no newer than one seen before
-    /// may be an old one that somebody sends again: ours goes on beside it.
+    /// may go where the peer was before: both go on. An initiation that is no newer than one seen
+    /// before may be an old one that somebody sends again: ours goes on beside it.
     fn yield_to(&mut self, now: Instant, key: &HostKey, stamp: u64) -> bool {
         let ours = self.find(|s| matches!(s, SlotState::Initiating(i) if i.key == *key));
         let Some(id) = ours else { return true };
