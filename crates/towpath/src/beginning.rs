@@ -9,6 +9,7 @@ use crate::config::{ConfigError, VM_KEY, key_file};
 use crate::daemon::{DaemonError, DaemonOptions, Role, system};
 use crate::engine::tokens;
 use crate::keeper::Keeper;
+use crate::kept::is_of_one;
 use crate::ledger::{self, Ledger};
 use crate::table;
 use crate::token::{Leader, Token};
@@ -20,9 +21,8 @@ pub(crate) fn kept(
     let mut saved = table::read(&options.dir)?;
     let was_let_in = options.dir.join(VM_KEY).exists();
     if let Role::Join(token) = &options.role {
-        let is_of_it = |saved: &Saved| token.leaders.iter().any(|leader| saved.knows(&leader.key));
         match &saved {
-            Some(saved) if !is_of_it(saved) => {
+            Some(saved) if !is_of_one(&options.dir, saved, token) => {
                 return Err(DaemonError::Elsewhere { table: table::path(&options.dir) });
             }
             Some(_) if was_let_in => {}

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use towpath_io::RealCrypto;
 use towpath_node::Saved;
+use towpath_node::config::{Invitation, token_psk};
 use towpath_proto::{Crypto, HostKey};
 
 use crate::config::{ConfigError, HOST_KEY, VM_KEY, VmDir, key_file};
 use crate::ledger::{self, LookError};
 use crate::lock::is_locked;
 use crate::table::{self, TableError};
+use crate::token::Token;
 
 /// Why that cannot be known.
 #[derive(Debug, thiserror::Error)]
@@ -106,13 +108,26 @@ pub fn returning(
     Ok((returning, unread))
 }
 
-/// The table of a daemon here that does not run, where it is of another virtual machine than that
-/// of hosts with these keys.
-pub fn is_of_another(vm: &VmDir, keys: &[HostKey]) -> Option<PathBuf> {
+/// The table of a daemon here that does not run, where it is of another virtual machine than the
+/// token.
+pub fn is_of_another(vm: &VmDir, token: &Token) -> Option<PathBuf> {
     let all = vm.local_hosts().ok()?.into_iter().map(|n| vm.host(n));
     let is_other = |dir: &PathBuf| {
         let saved = if is_locked(dir) { None } else { table::read(dir).ok().flatten() };
-        saved.is_some_and(|saved| !keys.iter().any(|key| saved.knows(key)))
+        saved.is_some_and(|saved| !is_of_one(dir, &saved, token))
     };
     all.into_iter().find(is_other).map(|dir| table::path(&dir))
+}
+
+/// Whether what a daemon in `dir` kept is of the virtual machine of the token: it knows one of the
+/// hosts that the token names, or holds the key that the token was made of.
+pub(crate) fn is_of_one(dir: &Path, saved: &Saved, token: &Token) -> bool {
+    let Invitation { expiry_unix_s, nonce, psk } = &token.invitation;
+    let path = dir.join(VM_KEY);
+    let made_it = path.exists()
+        && key_file(&path).is_ok_and(|key| {
+            let crypto = RealCrypto::new(key.clone());
+            token_psk(&crypto, &key, *expiry_unix_s, nonce) == *psk
+        });
+    made_it || token.leaders.iter().any(|leader| saved.knows(&leader.key))
 }

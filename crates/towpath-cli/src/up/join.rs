@@ -111,8 +111,7 @@ fn check_same(vm: &VmDir, token: &Token) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let keys: Vec<_> = token.leaders.iter().map(|leader| leader.key).collect();
-    if let Some(kept) = kept::is_of_another(vm, &keys) {
+    if let Some(kept) = kept::is_of_another(vm, token) {
         let kept = format!("remove {}, if it is never to run again", kept.display());
         return other("was founded, does not run now and is kept", &kept);
     }

@@ -68,7 +68,8 @@ impl Node {
         let is_deleted = |host| self.lead.farewells.contains_key(&host);
         // A founder that keeps its table comes back to whoever leads meanwhile.
         let comes_back = self.voting.comes_back.unwrap_or(self.is_founder());
-        let comes_back = comes_back && self.config.keeps_table && self.is_shared();
+        let another = self.is_shared() || !self.leads();
+        let comes_back = comes_back && self.config.keeps_table && another;
         match self.peers.host_of(id).is_some_and(is_deleted) {
             true => reason::SHUTDOWN,
             false if comes_back => reason::ENDED,
