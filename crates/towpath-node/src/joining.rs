@@ -13,12 +13,17 @@
 //! kind:
 //!
 //! ```text
-//! term | space | life of the log | space | term and index of the last entry | space | words
+//! term | space | life of the log | space | term and index of the last entry | space |
+//! 1 where it still runs, else 0 | space | words
 //! ```
 //! Where all that voted as of the last entry, and were not lost before it, say that of themselves,
 //! nobody leads and nobody has decided anything since; the one whose word goes furthest, of equals
 //! the one with the smallest key, begins again with what it kept, and the others find a leader.
-//! Where one of them says nothing, or still runs, nobody does: it may know more.
+//! Where one of them says nothing, nobody does: it may know more.
+//!
+//! **Most of them start again, and others still run.** One that runs, and is told so by so many of
+//! those that voted that the rest could decide nothing, says the same, and goes on itself where it
+//! has most: without an end of its tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -89,15 +94,16 @@ const RETURNING_FOR: Duration = Duration::from_secs(40);
 
 impl KeptTo {
     pub(crate) fn emit(&self) -> String {
-        let Self { term, life, last: (of, index) } = self;
-        format!("{term} {life} {of} {index} {RETURNING}")
+        let Self { term, life, last: (of, index), lives } = self;
+        format!("{term} {life} {of} {index} {} {RETURNING}", u8::from(*lives))
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.splitn(5, ' ');
+        let mut words = text.splitn(6, ' ');
         let mut number = || words.next()?.parse().ok();
         let (term, life, last) = (number()?, number()?, (number()?, number()?));
-        (words.next()? == RETURNING).then_some(Self { term, life, last })
+        let lives = number()? == 1;
+        (words.next()? == RETURNING).then_some(Self { term, life, last, lives })
     }
 }
 
@@ -335,7 +341,7 @@ mod tests {
 
     #[test]
     fn how_far_it_goes_is_said_in_a_refusal_and_nothing_else_is_taken_for_that() {
-        let kept = KeptTo { term: u64::MAX, life: 0, last: (7, u64::MAX) };
+        let kept = KeptTo { term: u64::MAX, life: 0, last: (7, u64::MAX), lives: true };
         assert_eq!(KeptTo::parse(&kept.emit()), Some(kept));
         let said = kept.emit();
         for wrong in
@@ -343,7 +349,7 @@ mod tests {
         {
             assert_ne!(KeptTo::parse(wrong), Some(kept), "{wrong:?}");
         }
-        assert_eq!(KeptTo::parse(&format!("{}9 1 1 1 {RETURNING}", u64::MAX)), None);
+        assert_eq!(KeptTo::parse(&format!("{}9 1 1 1 0 {RETURNING}", u64::MAX)), None);
     }
 
     #[test]

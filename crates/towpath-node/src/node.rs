@@ -34,6 +34,7 @@ use crate::voting::Voting;
 use crate::watch::Watch;
 
 pub(crate) mod addresses;
+pub(crate) mod alone;
 pub(crate) mod arrivals;
 pub(crate) mod broken;
 pub(crate) mod calling;

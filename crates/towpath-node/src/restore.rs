@@ -21,11 +21,16 @@ use towpath_wire::{HostId, Instant, TaskId};
 
 use crate::config::JoinTarget;
 use crate::ledger::Ledger;
-use crate::voting::host_of;
+use crate::voters::host_of;
 
 /// Terms below this bit count leaders; those from it on, how often a founder has led again alone,
 /// whoever led meanwhile: what was decided before that is earlier than all that comes after.
 const GENERATION: u32 = 32;
+
+/// Later than any term that others may come to after this one.
+pub(crate) const fn next_generation(term: u64) -> u64 {
+    ((term >> GENERATION) + 1) << GENERATION
+}
 
 /// What a founder keeps on its disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +73,8 @@ pub struct KeptTo {
     pub(crate) term: u64,
     pub(crate) life: u64,
     pub(crate) last: (u64, u64),
+    /// It runs, with all its tasks: of equals it is the one to go on.
+    pub(crate) lives: bool,
 }
 
 impl KeptTo {
@@ -75,7 +82,7 @@ impl KeptTo {
     /// else how often one has come to lead.
     pub fn is_beyond(&self, other: &Self) -> bool {
         if self.life == other.life && self.life != 0 {
-            self.last > other.last
+            (self.last, self.lives) > (other.last, other.lives)
         } else {
             (self.term, self.last) > (other.term, other.last)
         }
@@ -202,7 +209,8 @@ impl Saved {
 
     /// How far it goes.
     pub const fn kept_to(&self) -> KeptTo {
-        KeptTo { term: self.snapshot.term, life: self.life, last: self.last }
+        let (term, life, last) = (self.snapshot.term, self.life, self.last);
+        KeptTo { term, life, last, lives: false }
     }
 
     /// Whether all hosts, as far as is known, and all that voted have one of these keys: nobody
@@ -226,9 +234,8 @@ impl Saved {
         self
     }
 
-    /// Later than any term that others may have come to since.
     const fn next_generation(&self) -> u64 {
-        ((self.snapshot.term >> GENERATION) + 1) << GENERATION
+        next_generation(self.snapshot.term)
     }
 
     /// The last term before those that it may come to lead in.

@@ -1,12 +1,42 @@
-//! Who is to keep the log, and who is to vote, as things are: a function of the host table and of
-//! whom the leader reaches.
+//! Who keeps the log, by which names, and who is to: a function of the host table and of whom the
+//! leader reaches.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use towpath_vm::consensus::ReplicaId;
 use towpath_vm::{Host, HostState, Snapshot};
 use towpath_wire::HostId;
+use towpath_wire::id::TASK_MAX;
+
+/// A replica is a host, and which of those that this host has been: it may be taken in again after
+/// it was removed, with nothing of what it had.
+pub(crate) const fn replica_of(host: HostId, which: u64) -> ReplicaId {
+    ReplicaId(host.to_raw() | which & TASK_MAX as u64)
+}
+
+pub(crate) fn host_of(id: ReplicaId) -> Option<HostId> {
+    HostId::try_from(id.0 & !u64::from(TASK_MAX)).ok()
+}
+
+pub(crate) fn hosts_of(ids: &BTreeSet<ReplicaId>) -> BTreeSet<HostId> {
+    ids.iter().filter_map(|id| host_of(*id)).collect()
+}
+
+/// A life of the log, and one that keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogName {
+    pub(crate) generation: u64,
+    pub(crate) replica: u64,
+}
+
+impl LogName {
+    /// Whether a host in its present life is meant.
+    pub(crate) fn is_of(&self, host: Option<HostId>) -> bool {
+        host.is_some() && host_of(ReplicaId(self.replica)) == host
+    }
+}
 
 /// How the host that leads reaches others.
 pub(crate) trait Reach {

@@ -25,12 +25,12 @@ use towpath_vm::consensus::{
 use towpath_vm::control::{Command, Commits, ControlState, Effect, Outcome, Ticket};
 use towpath_vm::registry::Kept;
 use towpath_vm::{Host, HostState, Snapshot};
-use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
 
 use crate::ledger::{Ledger, Writes};
-use crate::voters::{Reach, Seen, Step, next_step};
+use crate::restore::KeptTo;
+use crate::voters::{LogName, Reach, Seen, Step, host_of, hosts_of, next_step, replica_of};
 
 /// How long a tick of the replica is: its settings count in these.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
@@ -38,20 +38,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 const COMPACT_AFTER: usize = 1 << 20;
 /// Most that may vote, as an owner may choose.
 pub const VOTERS: [u8; 3] = [1, 3, 5];
-
-/// A replica is a host, and which of those that this host has been: it may be taken in again after
-/// it was removed, with nothing of what it had.
-const fn replica_of(host: HostId, which: u64) -> ReplicaId {
-    ReplicaId(host.to_raw() | which & TASK_MAX as u64)
-}
-
-pub(crate) fn host_of(id: ReplicaId) -> Option<HostId> {
-    HostId::try_from(id.0 & !u64::from(TASK_MAX)).ok()
-}
-
-fn hosts_of(ids: &BTreeSet<ReplicaId>) -> BTreeSet<HostId> {
-    ids.iter().filter_map(|id| host_of(*id)).collect()
-}
 
 /// What a host has to do with keeping the log.
 pub(crate) struct Voting {
@@ -79,6 +65,8 @@ pub(crate) struct Voting {
     pub(crate) leaving: Option<HostId>,
     /// Who votes is being changed: the next step follows as soon as one is decided.
     pub(crate) stepping: bool,
+    /// Hosts that vote as this one knows it, and have started again: their lives here are over.
+    pub(crate) over: BTreeMap<HostId, KeptTo>,
     /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
     pub(crate) ended: BTreeSet<HostId>,
 }
@@ -111,6 +99,7 @@ impl Voting {
             asked_about: BTreeMap::new(),
             leaving: None,
             stepping: false,
+            over: BTreeMap::new(),
             ended: BTreeSet::new(),
         }
     }
@@ -127,20 +116,6 @@ impl Voting {
         let Self { voter, ledger, .. } = self;
         let voter = voter.as_deref_mut().map(|voter| voter as &mut dyn Commits);
         voter.or_else(|| ledger.as_deref_mut().map(|ledger| ledger as &mut dyn Commits))
-    }
-}
-
-/// A life of the log, and one that keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogName {
-    pub(crate) generation: u64,
-    pub(crate) replica: u64,
-}
-
-impl LogName {
-    /// Whether a host in its present life is meant.
-    pub(crate) fn is_of(&self, host: Option<HostId>) -> bool {
-        host.is_some() && host_of(ReplicaId(self.replica)) == host
     }
 }
 
@@ -345,6 +320,27 @@ impl Voter {
         &self.state
     }
 
+    /// Everything that it was sent or has proposed, decided or not.
+    pub(crate) fn everything(&self) -> ControlState {
+        let mut state = self.state.clone();
+        for index in self.replica.handed() + 1..=self.replica.last_index() {
+            if let Some(Body::Command(command)) = self.replica.entry(index).map(|entry| &entry.body)
+                && let Ok(command) = Command::decode(&command.bytes)
+            {
+                state.apply(index, command);
+            }
+        }
+        state
+    }
+
+    /// How far that goes.
+    pub(crate) fn kept_to(&self) -> KeptTo {
+        let last = self.replica.last_index();
+        let of = self.replica.term_at(last).unwrap_or_default();
+        let (term, life) = (self.state.snapshot().term, self.name().generation);
+        KeptTo { term, life, last: (of, last), lives: true }
+    }
+
     /// Whether nobody else takes part.
     pub(crate) fn is_alone(&self) -> bool {
         self.replica.members().all().len() <= 1
@@ -489,11 +485,22 @@ impl Voter {
         }
         if self.replica.role() != RoleName::Leader {
             self.leads_in = None;
-            let dropped = core::mem::take(&mut self.under_way).into_values();
-            self.outcomes.extend(dropped.map(|(_, ticket)| Outcome::Dropped(ticket)));
+            self.drop_all();
         }
         self.was_in |= self.is_in();
         self.compact();
+    }
+
+    /// What becomes of all that is under way is not known here.
+    pub(crate) fn drop_all(&mut self) {
+        let dropped = core::mem::take(&mut self.under_way).into_values();
+        self.outcomes.extend(dropped.map(|(_, ticket)| Outcome::Dropped(ticket)));
+    }
+
+    /// The same voter in a further life of the log: it gives none of its tickets out twice.
+    pub(crate) const fn after(mut self, before: &Self) -> Self {
+        self.last_ticket = before.last_ticket;
+        self
     }
 
     /// An elected one has the log say that it leads, once in its term.

@@ -222,6 +222,12 @@ impl ControlState {
         self
     }
 
+    /// The same, where one of its hosts goes on alone in this term, and begins a log anew with it.
+    #[must_use]
+    pub fn go_on(self, term: u64, leader: HostId) -> Self {
+        Self { hosts: self.hosts.go_on(term, leader), applied: 0, ..self }
+    }
+
     /// A member's copy: the hosts of a snapshot.
     pub fn from_snapshot(snapshot: Snapshot) -> Self {
         Self::new(ControlLog::from_snapshot(snapshot))

@@ -165,6 +165,17 @@ impl ControlLog {
         Self { snapshot }
     }
 
+    /// The log where one of its hosts goes on alone in this term: with a gap behind whatever the
+    /// others may have been told.
+    #[must_use]
+    pub fn go_on(self, term: u64, leader: HostId) -> Self {
+        let mut snapshot = self.snapshot;
+        (snapshot.term, snapshot.leader) = (term, leader);
+        snapshot.index += RESTART_GAP;
+        snapshot.voters = [leader].into();
+        Self { snapshot }
+    }
+
     /// The incarnation of the host that the next entry adds: the index of that entry, so that none
     /// is used twice.
     pub const fn next_incarnation(&self) -> u32 {

@@ -11,13 +11,14 @@
 //! ([`cgroup`](crate::start::cgroup)), where there is one, has that, too.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use towpath_task::place::{SOCKET_NAME, SOCKET_VAR};
 
@@ -25,6 +26,9 @@ use crate::config::SOCK;
 
 /// How long killed processes may take to be gone.
 const GONE_WAIT: Duration = Duration::from_secs(2);
+
+/// No descriptor is left, to this process or to anybody.
+const NO_DESCRIPTOR: [Errno; 2] = [Errno::MFILE, Errno::NFILE];
 
 /// Ends what is left of the tasks of a daemon in `dir` that has not ended as daemons do; gives how
 /// many processes that were. To be called while no daemon runs there.
@@ -41,7 +45,8 @@ pub fn end(dir: &Path) -> usize {
     let mut ended = 0;
     // They may start others while we look.
     loop {
-        let found = tasks_of(place, &spared);
+        // Where it cannot be looked (no descriptor is left), the next start does.
+        let Ok(found) = tasks_of(place, &spared) else { return ended };
         if found.is_empty() || Instant::now() > deadline {
             break;
         }
@@ -80,28 +85,47 @@ fn own_line() -> Vec<u32> {
     line
 }
 
-/// Our processes with a socket in this directory, except these.
-fn tasks_of(place: (u64, u64), spared: &[u32]) -> Vec<OwnedFd> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
-    let others = pids.filter(|pid: &u32| !spared.contains(pid));
-    others.filter_map(|pid| held_task(pid, place)).collect()
+/// Our processes with a socket in this directory, except these. An error where nobody can know.
+fn tasks_of(place: (u64, u64), spared: &[u32]) -> io::Result<Vec<OwnedFd>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(pid) = pid.filter(|pid| !spared.contains(pid)) {
+            found.extend(held_task(pid, place)?);
+        }
+    }
+    Ok(found)
 }
 
-fn held_task(pid: u32, place: (u64, u64)) -> Option<OwnedFd> {
+/// An error where no descriptor is left; whatever else fails is another's process, or has ended.
+fn held_task(pid: u32, place: (u64, u64)) -> io::Result<Option<OwnedFd>> {
     let proc = Path::new("/proc").join(pid.to_string());
-    if proc.metadata().ok()?.uid() != geteuid().as_raw() {
-        return None;
+    let own = geteuid().as_raw();
+    let Some(id) = Pid::from_raw(pid.cast_signed()) else { return Ok(None) };
+    if !proc.metadata().is_ok_and(|meta| meta.uid() == own) {
+        return Ok(None);
     }
-    let process = pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()?;
-    let environment = fs::read(proc.join("environ")).ok()?;
+    let Some(process) = known(pidfd_open(id, PidfdFlags::empty()).map_err(Into::into))? else {
+        return Ok(None);
+    };
+    let Some(environment) = known(fs::read(proc.join("environ")))? else { return Ok(None) };
     let socket = environment.split(|byte| *byte == 0).find_map(|variable| {
         let value = variable.strip_prefix(SOCKET_VAR.as_bytes())?.strip_prefix(b"=")?;
         Some(Path::new(OsStr::from_bytes(value)))
-    })?;
+    });
     // However the path is written.
-    let dir = socket.parent().filter(|dir| dir.is_absolute())?.metadata().ok()?;
-    ((dir.dev(), dir.ino()) == place).then_some(process)
+    let dir = socket.and_then(Path::parent).filter(|dir| dir.is_absolute());
+    let dir = dir.and_then(|dir| dir.metadata().ok());
+    Ok(dir.is_some_and(|dir| (dir.dev(), dir.ino()) == place).then_some(process))
+}
+
+fn known<T>(tried: io::Result<T>) -> io::Result<Option<T>> {
+    match tried {
+        Err(why) if Errno::from_io_error(&why).is_some_and(|e| NO_DESCRIPTOR.contains(&e)) => {
+            Err(why)
+        }
+        tried => Ok(tried.ok()),
+    }
 }
 
 #[cfg(test)]

@@ -339,6 +339,25 @@ fn machines_that_lose_their_power_together_come_back_together() {
         }
     });
     assert_eq!(mailboxes(leading(&all), 1), ["left behind"]);
+    // Two of them start again, and the third still runs: it goes on, with what runs there.
+    let begin = Instant::now();
+    while all.iter().any(|vm| vm.client(1).info().unwrap().voters.len() < 3) {
+        assert!(begin.elapsed() < PROMPT);
+    }
+    let mut there = task(&all[2], 1);
+    there.join_group("g").unwrap();
+    for vm in &all[..2] {
+        kill(vm, 1);
+    }
+    std::thread::scope(|scope| {
+        let starts = [&all[0], &all[1]].map(|vm| scope.spawn(|| vm.towpath(&["up"])));
+        for out in starts.map(|start| start.join().unwrap()) {
+            assert!(out.status.success(), "{}", text(&out.stderr));
+        }
+    });
+    assert_eq!(leader(&all[2]), Some(1));
+    assert_eq!(there.group_members("g").unwrap().members, [Some(there.id())]);
+    drop(there);
     // One of them is gone for good, and with it the certainty: the other two do not begin, until
     // one is told to. Which one that is does not matter: each has everything.
     put(&all[0], 1, "after it");

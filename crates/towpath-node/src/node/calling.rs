@@ -11,6 +11,7 @@ use super::standing::RETRY_LEADER;
 use crate::config::{reason, refusal};
 use crate::hello::{Hello, Purpose};
 use crate::peers::{Contact, RETRY_EVERY};
+use crate::restore::KeptTo;
 
 /// How long a refused connection is tried again: the peer may not have heard of us yet.
 const RETRY_FOR: Duration = Duration::from_secs(3);
@@ -117,6 +118,12 @@ impl Node {
             _ => None,
         });
         let Some((host, since)) = found else { return };
+        if let ConnectFailure::Refused(refusal) = &failure
+            && refusal.code == refusal::RETURNING
+            && let Some(kept) = KeptTo::parse(&refusal.text)
+        {
+            self.starts_again(now, host, kept);
+        }
         if let Some(wait) = self.goes_on_trying(now, host, &failure) {
             // It may have been given up with what failed.
             if let Some(peer) = self.peers.by_host.get_mut(&host) {
@@ -134,6 +141,7 @@ impl Node {
             ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
                 (now.since(since) < RETRY_FOR).then_some(RETRY_EVERY)
             }
+            ConnectFailure::Refused(r) if r.code == refusal::RETURNING => Some(RETRY_LEADER),
             ConnectFailure::NoAnswer => self.next_address(host).then_some(Duration::ZERO),
             _ => None,
         };

@@ -41,12 +41,7 @@ impl Node {
                 self.hear_of_end(now, &key, host);
                 Err((refusal::NOTED, "noted".into()))
             }
-            Ok(Hello { purpose: Purpose::Join, .. })
-                if let (Some(kept), Admission::Token { .. }) = (self.returns(), &admission) =>
-            {
-                if let Some(joining) = &mut self.joining {
-                    joining.heard_of(&key);
-                }
+            Ok(hello) if let Some(kept) = self.says_it_returns(&key, &admission, hello.purpose) => {
                 Err((refusal::RETURNING, kept.emit()))
             }
             Ok(hello) => self

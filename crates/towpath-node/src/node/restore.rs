@@ -16,13 +16,14 @@ use zeroize::Zeroizing;
 use super::Node;
 use crate::config::{JoinTarget, NodeConfig, reason, token_psk};
 use crate::event::NodeEvent;
+use crate::hello::Purpose;
 use crate::joining::{Joining, Reason, Return};
 use crate::restore::{Deleted, KeptTo, Recovery, Saved, SavedError};
 
 /// How long members may take to say what they know.
 const RECOVER_FOR: Duration = Duration::from_secs(2);
 /// Where a term has the slot of a host that leads again alone: the bits below count leaders.
-const TERM_SLOT: u32 = 16;
+pub(super) const TERM_SLOT: u32 = 16;
 /// How long the founder's own token is good, in seconds: longer than it takes to be let in.
 const RETURN_TOKEN_S: u64 = 3600;
 /// How long members that did not may take to be back.
@@ -75,10 +76,26 @@ impl Node {
         self.settle_recovery(now);
     }
 
-    /// How far what this host kept goes, while it asks those that may lead to let it in.
-    pub(crate) fn returns(&self) -> Option<KeptTo> {
-        let back = self.joining.as_ref()?.back.as_ref()?;
-        self.log.is_none().then(|| back.saved.kept_to())
+    /// How far what this host kept goes, where whoever asks for something is to hear that: those
+    /// with a token, who may be as far, and hosts that take this one for what it was.
+    pub(crate) fn says_it_returns(
+        &mut self,
+        key: &HostKey,
+        admission: &Admission,
+        purpose: Purpose,
+    ) -> Option<KeptTo> {
+        let joins = purpose == Purpose::Join && matches!(admission, Admission::Token { .. });
+        let Some(back) = self.joining.as_ref().and_then(|joining| joining.back.as_ref()) else {
+            // One that runs, and could decide nothing any more.
+            return self.ends_with_most().filter(|_| joins);
+        };
+        let calls = matches!(purpose, Purpose::Member(_) | Purpose::Lead { .. });
+        let hears = joins || calls && back.saved.knows(key);
+        let kept = back.saved.kept_to();
+        if let Some(joining) = self.joining.as_mut().filter(|_| joins) {
+            joining.heard_of(key);
+        }
+        (hears && self.log.is_none()).then_some(kept)
     }
 
     /// Begins again, where all that voted start again, and none of them has more. Others find it.

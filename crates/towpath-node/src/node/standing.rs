@@ -68,6 +68,10 @@ impl Node {
                 self.rejoin(now);
             }
             ConnectFailure::NoAnswer => self.ask_others_who_leads(now),
+            // It leads no longer: it starts again.
+            ConnectFailure::Refused(r) if r.code == refusal::RETURNING => {
+                self.ask_others_who_leads(now);
+            }
             ConnectFailure::Refused(r) if r.code != refusal::RECOVERING => {
                 self.note_refusal(r.text.clone());
             }

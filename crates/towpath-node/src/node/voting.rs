@@ -18,8 +18,8 @@ use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
 use crate::suspects::Suspect;
-use crate::voters::{Reach, Step};
-use crate::voting::{LogName, Voter, Voting};
+use crate::voters::{LogName, Reach, Step};
+use crate::voting::{Voter, Voting};
 
 /// Who was heard within so long can be counted on: three beats.
 const HEARD: Duration = Duration::from_millis(600);
@@ -133,7 +133,7 @@ impl Node {
     }
 
     /// A voter whose owner has a disk, if this host's has.
-    fn on_disk(&self, voter: Voter) -> Voter {
+    pub(super) fn on_disk(&self, voter: Voter) -> Voter {
         if self.config.keeps_table { voter.written(self.voting.written) } else { voter }
     }
 
@@ -220,7 +220,7 @@ impl Node {
         }
     }
 
-    fn draws(&mut self) -> Rng {
+    pub(super) fn draws(&mut self) -> Rng {
         Rng::new(self.voting.rng.u64(), self.voting.rng.u64())
     }
 
@@ -320,6 +320,7 @@ impl Node {
         self.voting.vm_key = Some(Zeroizing::new(vm_key));
         let rng = self.draws();
         let voter = self.on_disk(Voter::newcomer(now, name, voters, rng));
+        self.voting.over.clear();
         self.voting.voter = Some(Box::new(voter));
     }
 
@@ -441,7 +442,7 @@ impl Node {
     }
 
     /// This host is elected, and the log says so: what it holds is what there is.
-    fn take_lead(&mut self, now: Instant, state: ControlState) {
+    pub(super) fn take_lead(&mut self, now: Instant, state: ControlState) {
         let before = self.leader();
         self.lead.forget_judgements();
         self.joining = None;
