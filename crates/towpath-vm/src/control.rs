@@ -225,7 +225,13 @@ impl ControlState {
     /// The same, where one of its hosts goes on alone in this term, and begins a log anew with it.
     #[must_use]
     pub fn go_on(self, term: u64, leader: HostId) -> Self {
-        Self { hosts: self.hosts.go_on(term, leader), applied: 0, ..self }
+        let mut state = Self { hosts: self.hosts.go_on(term, leader), applied: 0, ..self };
+        // As where another one comes to lead: who asked is answered by nobody else, and takes
+        // nothing.
+        for task in state.registered.clone() {
+            state.registry.forget_waits(task);
+        }
+        state
     }
 
     /// A member's copy: the hosts of a snapshot.

@@ -45,8 +45,11 @@ pub fn end(dir: &Path) -> usize {
     let mut ended = 0;
     // They may start others while we look.
     loop {
-        // Where it cannot be looked (no descriptor is left), the next start does.
-        let Ok(found) = tasks_of(place, &spared) else { return ended };
+        let Ok((found, is_all)) = tasks_of(place, &spared) else { return ended };
+        if found.is_empty() && !is_all {
+            // Where it cannot be looked (no descriptor is left), the next start does.
+            return ended;
+        }
         if found.is_empty() || Instant::now() > deadline {
             break;
         }
@@ -85,16 +88,20 @@ fn own_line() -> Vec<u32> {
     line
 }
 
-/// Our processes with a socket in this directory, except these. An error where nobody can know.
-fn tasks_of(place: (u64, u64), spared: &[u32]) -> io::Result<Vec<OwnedFd>> {
+/// Our processes with a socket in this directory, except these, and whether these are all: false
+/// where there are more than descriptors.
+fn tasks_of(place: (u64, u64), spared: &[u32]) -> io::Result<(Vec<OwnedFd>, bool)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
         if let Some(pid) = pid.filter(|pid| !spared.contains(pid)) {
-            found.extend(held_task(pid, place)?);
+            match held_task(pid, place) {
+                Ok(task) => found.extend(task),
+                Err(_) => return Ok((found, false)),
+            }
         }
     }
-    Ok(found)
+    Ok((found, true))
 }
 
 /// An error where no descriptor is left; whatever else fails is another's process, or has ended.

@@ -34,6 +34,11 @@ impl Node {
     fn go_on_alone(&mut self, now: Instant) {
         let (Some(me), Some(mine)) = (self.me, self.ends_with_most()) else { return };
         let Some(voter) = &self.voting.voter else { return };
+        let heard = self.log.as_ref().map(|log| log.snapshot().term >> 32);
+        if heard > Some(voter.state().snapshot().term >> 32) {
+            // Another one has begun again, and was followed: it is the one to come back.
+            return;
+        }
         let (voters, _) = voter.members();
         let is_up = |state: &ControlState, host: HostId| {
             state.table().get(host).is_some_and(|host| host.state == HostState::Up)
