@@ -221,7 +221,7 @@ fn delete(leader: &mut Client, host: HostId) -> Result<Reply, ClientError> {
     }
 }
 
-/// A host that is up, as whoever leads has it.
+/// Another host, as whoever leads has it.
 struct Member {
     id: HostId,
     name: String,
@@ -235,7 +235,7 @@ struct Lead {
     me: String,
     /// Those that keep the log with it.
     voters: Vec<String>,
-    /// All others that are up.
+    /// All others that are up, and those that are lost and still count as voters.
     members: Vec<Member>,
     /// The hosts of this machine.
     here: Vec<String>,

@@ -86,8 +86,8 @@ impl Referral {
     }
 }
 
-/// What one says that starts again itself.
-const RETURNING: &str = "it starts again, too, and asks those that may lead";
+/// What one says that starts again itself, or knows that most of those that voted do.
+const RETURNING: &str = "those that may lead have started again, and none of them leads yet";
 /// For so long counts what one has said that starts again: longer than it takes to ask a few others
 /// once more, some of which are silent.
 const RETURNING_FOR: Duration = Duration::from_secs(40);

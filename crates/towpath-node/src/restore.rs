@@ -164,9 +164,10 @@ impl Saved {
         let (own, theirs) = (&self.snapshot, state.snapshot());
         let is_later = theirs.term >= own.term && leader(theirs) == leader(own);
         // Of several that keep the log, another one may have come to lead, and the disk may have
-        // heard of that by the table alone.
+        // heard of that by the table alone; or this one has begun again, and the table has not
+        // followed yet.
         let is_shared = own.is_shared() || theirs.is_shared();
-        let is_of_it = is_later || is_shared && theirs.term >> GENERATION == own.term >> GENERATION;
+        let is_of_it = is_later || is_shared && theirs.term >> GENERATION >= own.term >> GENERATION;
         if !is_of_it {
             return Ok(false);
         }

@@ -139,8 +139,8 @@ pub enum Sync {
 #[derive(Default)]
 struct Queue {
     writes: Vec<Write>,
-    /// Whose log this is, for the next file.
-    name: Option<(u64, ReplicaId)>,
+    /// Behind which write the log is of another life, or another's, and of which and whose.
+    name: Option<(u64, u64, ReplicaId)>,
     synced: u64,
     over: bool,
 }
@@ -175,7 +175,7 @@ impl Desk {
         if writes.is_empty() && queue.over { None } else { Some(writes) }
     }
 
-    fn name(&self) -> Option<(u64, ReplicaId)> {
+    fn name(&self) -> Option<(u64, u64, ReplicaId)> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).name
     }
 
@@ -287,10 +287,11 @@ impl JournalFile {
         })
     }
 
-    /// From the next write on that replaces all, this is the log of that life, of that replica.
-    pub fn name(&self, generation: u64, id: ReplicaId) {
+    /// From the first write behind this one on that replaces all, this is the log of that life, of
+    /// that replica.
+    pub fn name(&self, after: u64, generation: u64, id: ReplicaId) {
         let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.name = Some((generation, id));
+        queue.name = Some((after, generation, id));
     }
 
     /// Whether one more write may wait.
@@ -367,7 +368,8 @@ impl Writer {
             let mut rest = &writes[..];
             while !rest.is_empty() {
                 let (batch, later) = rest.split_at(batch(rest));
-                if let Some((generation, id)) = desk.name() {
+                let first = batch.first().map_or(0, |write| write.number);
+                if let Some((_, generation, id)) = desk.name().filter(|name| first > name.0) {
                     (self.files.head.generation, self.files.head.id) = (generation, id);
                 }
                 if !self.keep(desk, batch) {

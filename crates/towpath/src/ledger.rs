@@ -49,6 +49,8 @@ pub(crate) struct Ledger {
     is_too_long: bool,
     /// Which life of the log it is told to be of, and of whom.
     named: Option<(u64, ReplicaId)>,
+    /// The last write before that life.
+    since: u64,
     /// Owners' requests that are answered once so much has taken effect, by their clients.
     pub(crate) unanswered: Vec<(u64, u64)>,
     /// Told to end, it does once so much has.
@@ -87,6 +89,7 @@ impl Ledger {
             stalls: false,
             is_too_long: false,
             named: None,
+            since: 0,
             unanswered: Vec::new(),
             ends_at: None,
         }
@@ -154,7 +157,8 @@ impl Ledger {
     pub(crate) fn hand_over(&mut self, now: Instant, node: &mut Node) {
         if let Some((life, id)) = node.log_name().filter(|name| self.named != Some(*name)) {
             self.named = Some((life, id));
-            self.journal.name(life, id);
+            self.since = self.handed;
+            self.journal.name(self.handed, life, id);
         }
         while self.is_well()
             && self.journal.has_room()
@@ -170,7 +174,7 @@ impl Ledger {
     /// Whether this life's state is in the place of the one before, as far as it can be: the table
     /// of this life is not to be on the disk before.
     pub(crate) fn has_begun(&self) -> bool {
-        self.synced > 0 || !self.is_well()
+        self.synced > self.since || !self.is_well()
     }
 
     /// Whether all that it had been handed when this was first asked is written, or will not be.

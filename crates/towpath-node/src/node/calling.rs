@@ -141,7 +141,9 @@ impl Node {
             ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER => {
                 (now.since(since) < RETRY_FOR).then_some(RETRY_EVERY)
             }
-            ConnectFailure::Refused(r) if r.code == refusal::RETURNING => Some(RETRY_LEADER),
+            ConnectFailure::Refused(r) if r.code == refusal::RETURNING => {
+                (now.since(since) < RETRY_FOR).then_some(RETRY_LEADER)
+            }
             ConnectFailure::NoAnswer => self.next_address(host).then_some(Duration::ZERO),
             _ => None,
         };

@@ -112,6 +112,12 @@ fn a_virtual_machine_that_died_as_a_whole_begins_again_with_what_any_of_its_vote
         // It goes further than all that there was.
         let after = saved(&mut net, begins).kept_to();
         assert!(all.iter().all(|before| after.is_beyond(&before.kept_to())));
+        // Killed before its table has followed its journal it has that.
+        let life = net.node(begins).log_name().expect("it leads").0;
+        let disk = net.seats[begins].disk.as_ref().expect("it has one");
+        let mut behind = mine.clone();
+        assert_eq!(behind.remember(life, &disk.stored), Ok(true));
+        assert_eq!(behind.kept_to(), after);
         // The others come back by what they kept, as other hosts.
         for host in (0..3).filter(|host| *host != begins) {
             start(&mut net, host, all[host].clone().let_in()).expect("it asks to be let in");

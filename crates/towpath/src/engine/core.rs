@@ -114,7 +114,8 @@ fn said_by(host: Option<HostId>) -> String {
 }
 
 /// What a host says that leads again with what it kept.
-const BEGINS: &str = "all that voted start again, and none has more than this host: it leads";
+const BEGINS: &str =
+    "those that voted have started again, and none has more than this host: it leads";
 
 /// What a host says that kept the log, and starts again where others may lead.
 fn returning(hosts: usize) -> String {
