@@ -194,3 +194,28 @@ fn what_is_synced_later_is_told_once_a_killed_daemon_keeps_it() {
     }
     drop(journal);
 }
+
+#[test]
+fn what_a_life_before_left_stays_until_the_first_write_of_another_which_names_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (bell, told) = wake();
+    let journal = JournalFile::create(dir, HEAD, 1, bell).unwrap();
+    assert!(journal.write(snapshot(1, 1, 10)) && journal.write(entries(2, 2, 3)));
+    until(&journal, &told, 2);
+    drop(journal);
+    let named = || read(dir).unwrap().map(|(life, stored)| (life, stored.last().1));
+    let (bell, told) = wake();
+    let journal = JournalFile::begin(dir, Head { generation: 8, ..HEAD }, 1, bell).unwrap();
+    assert_eq!(named(), Some((5, 4)));
+    // A write of the life before it is of that one, however late it is written.
+    journal.name(3, 9, ReplicaId(2));
+    assert!(journal.write(snapshot(3, 20, 10)));
+    until(&journal, &told, 3);
+    assert_eq!(named(), Some((8, 20)));
+    assert!(journal.write(snapshot(4, 30, 10)) && journal.write(entries(5, 31, 1)));
+    until(&journal, &told, 5);
+    assert_eq!(named(), Some((9, 31)));
+    drop(journal);
+    assert_eq!(again(dir).id, ReplicaId(2));
+}
