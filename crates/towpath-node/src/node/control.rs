@@ -273,9 +273,7 @@ impl Node {
             self.malformed += 1;
             return;
         };
-        if j.reason == Reason::Told {
-            self.join_addr = Some(j.addr);
-        }
+        self.join_addr = Some(j.addr);
         let Welcome { you, snapshot } = welcome;
         let leader = snapshot.leader;
         // Whoever we were before, nobody waits for it any more.

@@ -13,7 +13,7 @@ use towpath_vm::talk::{
 use towpath_wire::TaskId;
 
 use super::disk::Disk;
-use super::net::{Net, VM_KEY};
+use super::net::{Net, VM_KEY, addr};
 use super::standin::StandIn;
 use super::voting::{leader, leaders, sharing};
 use crate::{Node, NodeConfig, NodeEvent, Saved, SavedError};
@@ -265,6 +265,21 @@ fn where_all_that_voted_start_again_the_one_with_most_begins_by_itself() {
         net.node(leader).kept(u64::MAX);
         net.run(1000);
         assert_eq!(net.node(leader).voters().0.len(), 3);
+        // The others look for it where it let them in, and not where they asked first: once it and
+        // another one start again, the third goes on.
+        let others: Vec<usize> = (0..3).filter(|host| *host != leader).collect();
+        for host in &others {
+            assert_eq!(net.node(*host).join_addr(), Some(addr(leader)), "{host} of {leader}");
+        }
+        let [last, other] = others[..] else { panic!("two follow") };
+        let all = [leader, other].map(|host| (host, saved(&mut net, host)));
+        for (host, saved) in all {
+            net.crash(host);
+            net.run(100);
+            start(&mut net, host, saved.let_in()).expect("it asks to be let in");
+        }
+        net.run(20_000);
+        assert_eq!(leaders(&net), [last]);
     }
 }
 
