@@ -90,7 +90,7 @@ impl Referral {
 const RETURNING: &str = "those that may lead have started again, and none of them leads yet";
 /// For so long counts what one has said that starts again: longer than it takes to ask a few others
 /// once more, some of which are silent.
-const RETURNING_FOR: Duration = Duration::from_secs(40);
+pub(crate) const RETURNING_FOR: Duration = Duration::from_secs(40);
 
 impl KeptTo {
     pub(crate) fn emit(&self) -> String {

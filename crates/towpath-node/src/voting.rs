@@ -67,6 +67,8 @@ pub(crate) struct Voting {
     pub(crate) stepping: bool,
     /// Hosts that vote as this one knows it, and have started again: their lives here are over.
     pub(crate) over: BTreeMap<HostId, KeptTo>,
+    /// Until then this host decides nothing with those that still run: others count on that.
+    pub(crate) silent_until: Option<Instant>,
     /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
     pub(crate) ended: BTreeSet<HostId>,
 }
@@ -100,6 +102,7 @@ impl Voting {
             leaving: None,
             stepping: false,
             over: BTreeMap::new(),
+            silent_until: None,
             ended: BTreeSet::new(),
         }
     }

@@ -41,7 +41,9 @@ impl Node {
                 self.hear_of_end(now, &key, host);
                 Err((refusal::NOTED, "noted".into()))
             }
-            Ok(hello) if let Some(kept) = self.says_it_returns(&key, &admission, hello.purpose) => {
+            Ok(hello)
+                if let Some(kept) = self.says_it_returns(now, &key, &admission, hello.purpose) =>
+            {
                 Err((refusal::RETURNING, kept.emit()))
             }
             Ok(hello) => self

@@ -80,6 +80,7 @@ impl Node {
     /// with a token, who may be as far, and hosts that take this one for what it was.
     pub(crate) fn says_it_returns(
         &mut self,
+        now: Instant,
         key: &HostKey,
         admission: &Admission,
         purpose: Purpose,
@@ -87,7 +88,7 @@ impl Node {
         let joins = purpose == Purpose::Join && matches!(admission, Admission::Token { .. });
         let Some(back) = self.joining.as_ref().and_then(|joining| joining.back.as_ref()) else {
             // One that runs, and could decide nothing any more.
-            return self.ends_with_most().filter(|_| joins);
+            return joins.then(|| self.ends_with_most(now)).flatten();
         };
         let calls = matches!(purpose, Purpose::Member(_) | Purpose::Lead { .. });
         let hears = joins || calls && back.saved.knows(key);

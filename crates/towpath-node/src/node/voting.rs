@@ -267,8 +267,12 @@ impl Node {
     /// Tells the other voters what there is to tell. What cannot be said now is not kept: it is
     /// said again, or is no longer true.
     fn say_votes(&mut self, now: Instant) -> bool {
+        let is_silent = self.is_silent(now);
         let Some(voter) = &mut self.voting.voter else { return false };
-        let messages = voter.outgoing();
+        let mut messages = voter.outgoing();
+        if is_silent {
+            messages.clear();
+        }
         let any = !messages.is_empty();
         for (host, bytes) in messages {
             if self.peers.up(host).is_some() && self.peers.waiting(host) < WAITING_MAX {
@@ -292,8 +296,9 @@ impl Node {
     }
 
     /// Another one that keeps the log says something.
-    pub(crate) fn handle_consensus(&mut self, from: HostId, said: &Consensus) {
-        let Some(log) = &self.log else { return };
+    pub(crate) fn handle_consensus(&mut self, now: Instant, from: HostId, said: &Consensus) {
+        let is_silent = self.is_silent(now);
+        let Some(log) = self.log.as_ref().filter(|_| !is_silent) else { return };
         let Some(voter) = &mut self.voting.voter else { return };
         let known =
             log.leader() == from || log.snapshot().voters.contains(&from) || voter.has(from);
@@ -321,6 +326,7 @@ impl Node {
         let rng = self.draws();
         let voter = self.on_disk(Voter::newcomer(now, name, voters, rng));
         self.voting.over.clear();
+        self.voting.silent_until = None;
         self.voting.voter = Some(Box::new(voter));
     }
 

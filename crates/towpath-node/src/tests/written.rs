@@ -358,6 +358,37 @@ fn one_that_lives_goes_on_with_its_tasks_where_most_of_the_others_start_again() 
 }
 
 #[test]
+fn one_that_was_lost_before_is_not_waited_for_by_one_that_lives() {
+    // The one that leads starts again, or the one that follows it.
+    for again in [0, 1] {
+        let mut net = net(3);
+        let lives = 1 - again;
+        let (task, id) = (net.enrol(lives), net.id(lives));
+        net.ask(lives, task, Question::Registry(RegistryOp::Join("g".into()))).expect("joins");
+        let lost = saved(&mut net, 2);
+        net.crash(2);
+        net.run(5000);
+        assert_eq!(net.node(lives).hosts().nth(2).map(|h| h.state), Some(HostState::Lost));
+        assert_eq!(net.node(lives).voters().0.len(), 3, "there is nobody in its place");
+        let back = saved(&mut net, again);
+        net.crash(again);
+        start(&mut net, again, back.let_in()).expect("it asks to be let in");
+        net.run(20_000);
+        assert_eq!(leaders(&net), [lives], "{again} starts again");
+        assert_eq!(net.id(lives), id, "it is who it was");
+        let members = net.ask(lives, task, Question::Registry(RegistryOp::Members("g".into())));
+        assert!(matches!(
+            members,
+            Ok(Answer::Registry(RegistryAnswer::Members { members, .. }))
+                if members == [Some(task)]
+        ));
+        start(&mut net, 2, lost.let_in()).expect("it asks to be let in");
+        net.run(20_000);
+        assert_eq!(net.node(lives).hosts().filter(|h| h.state == HostState::Up).count(), 3);
+    }
+}
+
+#[test]
 fn what_one_said_before_it_was_told_otherwise_does_not_count() {
     let mut net = net(3);
     let all = die(&mut net);
