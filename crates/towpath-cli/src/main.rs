@@ -21,6 +21,7 @@ mod experiment;
 mod explain;
 mod farm;
 mod health;
+mod jobs;
 mod kill;
 mod links;
 mod logs;
@@ -121,6 +122,10 @@ enum Command {
     Run(run::RunArgs),
     /// Run a command over many inputs on all hosts
     Farm(farm::FarmArgs),
+    /// List jobs that go on by themselves, end and forget them
+    Jobs(jobs::JobsArgs),
+    /// Show what such a job prints, and end as it does
+    Attach(jobs::AttachArgs),
     /// Run an application, and show its picture
     Demo(demo::DemoArgs),
     /// PVM's console
@@ -298,7 +303,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Links(args) => links::links(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
-        Command::Farm(args) => Ok(farm::run(&args, &control::sockets(&vm()?)?)?.into()),
+        Command::Farm(args) => Ok(farm::run(&vm()?, &args)?.into()),
+        Command::Jobs(args) => jobs::jobs(&vm()?, &args),
+        Command::Attach(args) => jobs::attach(&vm()?, &args),
         Command::Demo(args) => demo::demo(&vm()?, &cli.global.vm, &args),
         Command::Pvm(args) => pvm::pvm(&vm()?, &args),
         Command::Media(args) => media::run(&args),

@@ -4,6 +4,7 @@
 //! $TOWPATH_HOME (default ~/.towpath)
 //! └── NAME/                 one virtual machine
 //!     ├── vm.key            the VM key (on the founder's machine only)
+//!     ├── jobs/N/           a job that goes on by itself ([`jobs`](crate::jobs))
 //!     ├── turn              held by a `join` while it starts a daemon
 //!     └── hosts/N/          one daemon of this machine
 //!         ├── host.key      its static secret key
@@ -170,6 +171,11 @@ impl VmDir {
         flock(&file, FlockOperation::LockExclusive)
             .map_err(|e| file_error("cannot lock", &self.path.join("turn"))(e.into()))?;
         Ok(file)
+    }
+
+    /// Where jobs are kept that go on without whoever started them.
+    pub fn jobs(&self) -> PathBuf {
+        self.path.join("jobs")
     }
 
     fn hosts(&self) -> PathBuf {

@@ -55,6 +55,8 @@ pub mod daemon;
 pub mod engine;
 pub mod farm;
 #[doc(hidden)]
+pub mod jobs;
+#[doc(hidden)]
 pub mod journal;
 mod keeper;
 #[doc(hidden)]

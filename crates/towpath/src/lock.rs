@@ -77,6 +77,11 @@ impl Lock {
         Ok(Some(Self(file)))
     }
 
+    /// Has processes that this one starts from here on hold it, too, for as long as they run.
+    pub(crate) fn lend(&self) -> io::Result<()> {
+        Ok(rustix::io::fcntl_setfd(&self.0, rustix::io::FdFlags::empty())?)
+    }
+
     /// Writes down who holds it.
     pub(crate) fn write(&mut self, host: Option<&str>) -> io::Result<()> {
         let pid = std::process::id();

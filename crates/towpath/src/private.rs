@@ -155,6 +155,10 @@ impl Dir {
             let Some(n) = name.to_str().ok().and_then(|n| n.parse().ok()) else { continue };
             let path = self.path.join(OsString::from_vec(name.to_bytes().to_vec()));
             let stat = rustix::fs::statat(&self.fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+            if matches!(stat, Err(Errno::NOENT)) {
+                // It is removed at this moment.
+                continue;
+            }
             check_own(&path, &stat.map_err(|e| system("cannot look at", &path, e))?)?;
             numbers.push(n);
         }

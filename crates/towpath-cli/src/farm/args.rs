@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use towpath::farm::{Halt, Separation};
 
 use crate::control::time;
+use crate::jobs::DetachArgs;
 use crate::units;
 
 const EXAMPLES: &str = "\
@@ -32,12 +33,17 @@ Examples:
   towpath farm --joblog log --resume ./simulate --seed {} ::: 1 2 3 4    only what did not succeed
   towpath farm -k --pipe --block 10M ./count <big.log                    blocks of whole lines
   towpath farm --halt now,fail=1 make -C {} ::: */                       ends with the first failure
+  towpath farm --detach ./simulate --seed {} ::: 1 2 3 4                 `towpath attach` shows it
 
 Every command has TOWPATH_SEQ (the item's number) and TOWPATH_HOST set, and of this environment
 only what --env names. Its standard input is empty, but for --pipe. If a host is lost, its items
 run again elsewhere: a command may run more than once, but exactly one result of it counts. A host
 that has no descriptors, processes or memory left is told of and asked again later; meanwhile its
 items run elsewhere. Where no host has any for about half a minute, the farm ends with 255.
+
+With --detach the items are read, and a process of its own takes the farm over: it goes on where its
+client is killed, or no daemon of this machine answers for a while, with what is not done; every
+item has one result. See `towpath jobs --help`.
 
 Items are known by their numbers and commands: --resume wants the same command and the same items in
 the same order as before (more may follow), else it says what differs and runs nothing.
@@ -58,6 +64,8 @@ pub(crate) struct FarmArgs {
     pub(super) running: RunningArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) by_itself: DetachArgs,
     /// The command with its arguments, and perhaps `:::` and items
     // Without `allow_hyphen_values`, which would take `-j2` for the beginning of the command.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -123,7 +131,7 @@ pub(super) struct RunningArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) workdir: Option<OsString>,
     /// Print the commands, run nothing
-    #[arg(long, alias = "dryrun")]
+    #[arg(long, alias = "dryrun", conflicts_with = "detach")]
     pub(super) dry_run: bool,
 }
 
@@ -134,7 +142,7 @@ pub(super) struct OutputArgs {
     #[arg(short, long)]
     pub(super) keep_order: bool,
     /// Write a line about each finished item, as GNU parallel does
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub(super) joblog: Option<PathBuf>,
     /// Leave out items that succeeded according to the job log; failed ones run again. Refused
     /// where the log has other commands than these
@@ -147,7 +155,7 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) results: Option<PathBuf>,
     /// Write a report in JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub(super) report: Option<PathBuf>,
     /// Write one JSON object per item, and the report as the last one
     #[arg(long, conflicts_with = "tag")]

@@ -3,29 +3,39 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use towpath::VmDir;
 use towpath::farm::{
-    Blocks, FarmError, FarmOptions, Form, InputError, Items, Outcome, Printer, Report, Separator,
-    Source, Steady, Template, combined, grouped, run as run_farm, separated,
+    Blocks, FarmError, FarmOptions, Form, Items, Outcome, Printer, Report, Separator, Source,
+    Steady, Template, combined, grouped, run as run_farm, separated,
 };
 use towpath::private::create_result;
 
 use super::args::{FarmArgs, InputArgs, OutputArgs, When};
+use super::job::Sources;
 use super::screen::{Meter, Screen};
 use super::words::{Given, Words};
+use crate::{control, jobs};
 
 /// Exit status when whoever read the output closed it: 128 + SIGPIPE.
 const OUTPUT_CLOSED: u8 = 141;
 
-/// Runs the farm through the first of the daemons at `sockets` that answers. Gives the exit
-/// status; an error means 255.
-pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
-    let mut options = options(args)?;
+/// Runs the farm through the first of this machine's daemons that answers. Gives the exit status;
+/// an error means 255.
+pub(crate) fn run(vm: &VmDir, args: &FarmArgs) -> anyhow::Result<u8> {
+    if args.by_itself.detach {
+        return match jobs::client_of(vm)? {
+            Some(job) => super::job::run(vm, args, &job),
+            None => super::job::detach(vm, args),
+        };
+    }
+    let sockets = control::sockets(vm)?;
+    let mut options = options(args, &Sources::new(None))?;
     if args.running.dry_run {
         return dry_run(&options);
     }
@@ -46,8 +56,9 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
         ),
         meter: Meter::new(progress, options.items.len().into()),
         out_is_terminal: io::stdout().is_terminal(),
+        mark: None,
     };
-    let Outcome { report, error } = run_farm(&options, sockets, &mut screen, &interrupt);
+    let Outcome { report, error } = run_farm(&options, &sockets, &mut screen, &interrupt);
     let shown = screen.meter.finish();
     if let (Some(mut file), Some(path)) = (report_file, &args.output.report) {
         write_report(&mut file, &report).map_err(|e| report_error(path, &e))?;
@@ -55,10 +66,8 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
     if matches!(error, Some(FarmError::OutputClosed)) {
         return Ok(OUTPUT_CLOSED);
     }
-    let printed = screen.printer.report(&report).and_then(|()| screen.printer.flush());
-    if shown || report.failed + report.not_run + report.host_lost_reruns > 0 {
-        eprintln!("{}", summary(&report));
-    }
+    let printed = screen.finish(&report);
+    tell(&report, shown);
     match (error, printed) {
         // With its text only: the texts of its sources are in it.
         (Some(e), _) => Err(anyhow!("{e}")),
@@ -70,7 +79,14 @@ pub(crate) fn run(args: &FarmArgs, sockets: &[PathBuf]) -> anyhow::Result<u8> {
     }
 }
 
-fn form(args: &FarmArgs) -> Form {
+/// Says in words what became of it, where there is more to say than that all went well.
+pub(super) fn tell(report: &Report, shown: bool) {
+    if shown || report.failed + report.not_run + report.host_lost_reruns > 0 {
+        eprintln!("{}", summary(report));
+    }
+}
+
+pub(super) fn form(args: &FarmArgs) -> Form {
     match (args.output.json, args.output.tag) {
         (true, _) => Form::Json,
         (_, true) => Form::Tagged,
@@ -111,8 +127,8 @@ fn summary(r: &Report) -> String {
     format!("{text}; {:.1} s, {:.1} items/s", r.elapsed_s, r.items_per_s)
 }
 
-fn options(args: &FarmArgs) -> anyhow::Result<FarmOptions> {
-    let FarmArgs { input, running, output, command } = args;
+pub(super) fn options(args: &FarmArgs, sources: &Sources<'_>) -> anyhow::Result<FarmOptions> {
+    let FarmArgs { input, running, output, command, by_itself: _ } = args;
     let words = Words::of(command)?;
     let command: Vec<_> = words.command.iter().map(|word| word.as_bytes().to_vec()).collect();
     let new = match (input.pipe, input.plain_braces) {
@@ -121,10 +137,10 @@ fn options(args: &FarmArgs) -> anyhow::Result<FarmOptions> {
         _ => Template::new,
     };
     let template = new(&command)?;
-    let pipe = if input.pipe { Some(blocks(input, &words.given)?) } else { None };
+    let pipe = if input.pipe { Some(blocks(input, &words.given, sources)?) } else { None };
     let items = match &pipe {
         Some(blocks) => blocks.items()?,
-        None => items(input, &words.given)?,
+        None => items(input, &words.given, sources)?,
     };
     template.check(&items, input.group.is_some())?;
     let workdir = match &running.workdir {
@@ -146,6 +162,7 @@ fn options(args: &FarmArgs) -> anyhow::Result<FarmOptions> {
         keep_order: output.keep_order,
         joblog: output.joblog.clone(),
         resume: output.resume,
+        goes_on: false,
         rerun_changed: output.rerun_changed,
         at_once: Arc::default(),
         env: running.env.iter().map(variable).collect::<anyhow::Result<_>>()?,
@@ -185,7 +202,7 @@ fn variable(setting: &OsString) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-fn items(args: &InputArgs, given: &[Given<'_>]) -> anyhow::Result<Items> {
+fn items(args: &InputArgs, given: &[Given<'_>], from: &Sources<'_>) -> anyhow::Result<Items> {
     if !given.is_empty() && !args.arg_file.is_empty() {
         bail!("items both after ::: and in --arg-file\nhint: leave one of the two out");
     }
@@ -194,7 +211,7 @@ fn items(args: &InputArgs, given: &[Given<'_>]) -> anyhow::Result<Items> {
     for Given { words, files, linked } in given {
         if *files {
             for file in *words {
-                let items = read(Path::new(file), separator)?;
+                let items = from.read(Path::new(file), separator)?;
                 sources.push(Source { items, linked: *linked });
             }
         } else {
@@ -206,10 +223,10 @@ fn items(args: &InputArgs, given: &[Given<'_>]) -> anyhow::Result<Items> {
         }
     }
     for file in &args.arg_file {
-        sources.push(Source { items: read(file, separator)?, linked: false });
+        sources.push(Source { items: from.read(file, separator)?, linked: false });
     }
     if sources.is_empty() {
-        sources.push(Source { items: read(Path::new("-"), separator)?, linked: false });
+        sources.push(Source { items: from.read(Path::new("-"), separator)?, linked: false });
     }
     if args.group.is_some() && sources.len() > 1 {
         bail!("-N with several sources\nhint: -N takes the items of one source together");
@@ -227,24 +244,12 @@ fn items(args: &InputArgs, given: &[Given<'_>]) -> anyhow::Result<Items> {
 }
 
 /// Standard input as the inputs of commands.
-fn blocks(args: &InputArgs, given: &[Given<'_>]) -> anyhow::Result<Blocks> {
+fn blocks(args: &InputArgs, given: &[Given<'_>], from: &Sources<'_>) -> anyhow::Result<Blocks> {
     if !given.is_empty() {
         bail!("--pipe with items after :::\nhint: its items are blocks of standard input");
     }
-    Ok(Blocks::read(&mut io::stdin().lock(), "standard input", args.block)?)
-}
-
-/// Items of a file, or of standard input for `-`.
-fn read(path: &Path, separator: Separator) -> anyhow::Result<Items> {
-    if path.as_os_str() != "-" {
-        let name = path.display().to_string();
-        let file = File::open(path).map_err(|os| InputError::Read { name: name.clone(), os })?;
-        return Ok(Items::read(&mut BufReader::new(file), &name, separator)?);
-    }
-    if io::stdin().is_terminal() {
-        eprintln!("reading the items from the terminal; end them with Ctrl-D");
-    }
-    Ok(Items::read(&mut io::stdin().lock(), "standard input", separator)?)
+    let (mut input, name) = from.open(Path::new("-"))?;
+    Ok(Blocks::read(&mut input, &name, args.block)?)
 }
 
 fn dry_run(options: &FarmOptions) -> anyhow::Result<u8> {
@@ -277,7 +282,7 @@ mod tests {
 
     fn parse(words: &[&str]) -> Result<FarmOptions, String> {
         let cli = Cli::try_parse_from([&["farm"], words].concat()).map_err(|e| e.to_string())?;
-        options(&cli.farm).map_err(|e| e.to_string())
+        options(&cli.farm, &Sources::new(None)).map_err(|e| e.to_string())
     }
 
     fn listed(options: &FarmOptions) -> Vec<String> {

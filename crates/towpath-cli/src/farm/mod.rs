@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod habits;
+mod job;
 mod screen;
 mod words;
 

@@ -1,11 +1,16 @@
 //! What a farm shows: items' output, and how far it is.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use towpath::farm::{ItemDone, Printer, Progress, Sink, Steady};
+use towpath::farm::{ItemDone, Printer, Progress, Report, Sink, Steady};
+use towpath::jobs::Mark;
+use towpath::jobs::spool::Spool;
 use towpath_report::text::visible;
 
 use super::args::When;
@@ -15,14 +20,54 @@ const BUFFERED_MAX: u64 = 32 * 1024;
 /// How often progress is told where there is no terminal to draw a bar on.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Standard output and error with the progress between them.
-pub(super) struct Screen<'a> {
-    pub(super) printer: Printer<Steady<'a, io::Stdout>, Steady<'a, io::Stderr>>,
-    pub(super) meter: Meter,
-    pub(super) out_is_terminal: bool,
+/// Where items' output goes.
+pub(super) trait Output: Write {
+    /// Bytes that wait to be written.
+    fn buffered(&self) -> usize;
+    /// Where what was written ends, where that is kept.
+    fn end(&self) -> u64;
 }
 
-impl Sink for Screen<'_> {
+impl<F: AsFd> Output for Steady<'_, F> {
+    fn buffered(&self) -> usize {
+        Self::buffered(self)
+    }
+
+    fn end(&self) -> u64 {
+        0
+    }
+}
+
+impl Output for Spool {
+    fn buffered(&self) -> usize {
+        0
+    }
+
+    fn end(&self) -> u64 {
+        Self::end(self)
+    }
+}
+
+/// Standard output and error with the progress between them.
+pub(super) struct Screen<O: Output, E: Output> {
+    pub(super) printer: Printer<O, E>,
+    pub(super) meter: Meter,
+    pub(super) out_is_terminal: bool,
+    /// Where a job keeps how far its output and its job log go together, and how far that was.
+    pub(super) mark: Option<(File, u64)>,
+}
+
+impl<O: Output, E: Output> Screen<O, E> {
+    /// Writes the end of the output, and how far it goes.
+    pub(super) fn finish(&mut self, report: &Report) -> io::Result<()> {
+        self.printer.report(report)?;
+        self.printer.flush()?;
+        let log = self.mark.as_ref().map_or(0, |(_, log)| *log);
+        self.logged(log)
+    }
+}
+
+impl<O: Output, E: Output> Sink for Screen<O, E> {
     fn item(&mut self, done: &ItemDone<'_>) -> io::Result<()> {
         let Self { printer, meter, .. } = self;
         if done.output_bytes() <= BUFFERED_MAX {
@@ -32,10 +77,17 @@ impl Sink for Screen<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Self { printer, meter, out_is_terminal } = self;
+        let Self { printer, meter, out_is_terminal, .. } = self;
         let on_terminal =
             printer.err.buffered() > 0 || *out_is_terminal && printer.out.buffered() > 0;
         if on_terminal { meter.around(|| printer.flush()) } else { printer.flush() }
+    }
+
+    fn logged(&mut self, bytes: u64) -> io::Result<()> {
+        let Some((file, log)) = &mut self.mark else { return Ok(()) };
+        *log = bytes;
+        let mark = Mark { out: self.printer.out.end(), err: self.printer.err.end(), log: *log };
+        file.write_all_at(mark.emit().as_bytes(), 0)
     }
 
     fn warn(&mut self, text: &str) {

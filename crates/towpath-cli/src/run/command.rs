@@ -24,6 +24,7 @@ use super::place::{place, rooms};
 use super::show::{Manner, Show};
 use super::summary::{self, Member};
 use crate::control::{among_hosts, connect, host_table, unheard};
+use crate::jobs::{self, DetachArgs, Kind};
 
 /// What becomes of the others when a task fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,6 +50,7 @@ Examples:
   towpath run --host h3 --env LANG=C --workdir /tmp -- sh -c 'pwd; exit 3'; echo $?
   towpath run -n 8 --host h1,h2:6 -- ./solver input.dat
   towpath run -n 100 --spread --output-dir out -- ./sample
+  towpath run -n 8 --detach -- ./solver input.dat          `towpath attach` shows it
 
 Placement: hosts are filled one after the other, each up to its slots (`:N` behind its name, slots=
 of the host file, else as `towpath hosts` shows), and again from the first when all are full. With
@@ -123,6 +125,8 @@ pub(crate) struct RunArgs {
     /// Print what became of the job as a JSON object; the tasks' output goes to standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    by_itself: DetachArgs,
     /// The command and its arguments
     // Without `allow_hyphen_values`, which would take a mistyped option for the command.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -281,6 +285,11 @@ fn job_name() -> String {
 pub(crate) fn run(vm: &VmDir, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let common = spec(args)?;
+    if args.by_itself.detach && jobs::client_of(vm)?.is_none() {
+        connect(vm)?;
+        jobs::start(vm, towpath::jobs::make(vm)?, &args.by_itself, Kind::Run)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut client = connect(vm)?;
     let linkage = linkage(&common);
     warn_without_library(vm, args, linkage);

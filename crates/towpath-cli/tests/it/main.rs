@@ -3,6 +3,7 @@
 
 mod applications;
 mod daemon_limits;
+mod detached;
 mod farm;
 mod faults;
 mod flood;

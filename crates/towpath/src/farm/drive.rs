@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use towpath_vm::{Ending, Host, HostState, Stream, TaskExit, TaskSpec};
+use towpath_vm::{Ending, Host, HostState, TaskExit, TaskSpec};
 use towpath_wire::{HostId, Instant};
 
 use super::bits::Bits;
@@ -128,7 +128,7 @@ impl<'a> Farm<'a> {
                 let command = |item| template.command_line(items.at(item), u64::from(item) + 1);
                 let logged = Logged::read(path, items.len(), command)?;
                 self.check_changed(path, &logged)?;
-                skipped = logged.succeeded;
+                skipped = self.leave_out(logged);
             }
             let open = if self.options.resume { JobLog::append } else { JobLog::create };
             self.log = Some(open(path)?);
@@ -137,8 +137,10 @@ impl<'a> Farm<'a> {
         for item in (0..items.len()).filter(|item| skipped.contains(*item)) {
             self.plan.skip(item);
         }
-        self.report.skipped = skipped.count().into();
         self.order = Order::new(self.options.keep_order, skipped);
+        if self.options.goes_on {
+            self.halt();
+        }
         if !self.plan.is_finished() {
             let now = self.now();
             self.daemons.connect(now)?;
@@ -216,10 +218,10 @@ impl<'a> Farm<'a> {
     }
 
     fn tick(&mut self, now: Instant) -> Result<(), FarmError> {
-        if let Some(log) = &mut self.log {
-            log.handle_timeout(now)?;
-        }
         self.flush_sink()?;
+        if self.log.as_ref().is_some_and(|log| log.is_due(now)) {
+            self.flush_log()?;
+        }
         if now >= self.progress_at {
             self.progress_at = now + TICK;
             self.tell_progress();
@@ -231,7 +233,7 @@ impl<'a> Farm<'a> {
         let hosts = self.plan.hosts().map(|(id, _, in_flight, _)| (self.hosts.name(id), in_flight));
         let progress = Progress {
             total: u64::from(self.plan.total()) - self.report.skipped,
-            done: self.plan.done().into(),
+            done: self.report.succeeded + self.report.failed,
             failed: self.report.failed,
             hosts: hosts.collect(),
         };
@@ -383,7 +385,8 @@ impl<'a> Farm<'a> {
                 PlanEvent::Finished { item, tag, host, exit, attempts } => {
                     self.accounts.remove(&tag);
                     let capture = self.store.take(tag);
-                    let done = Done { item, host, exit, capture };
+                    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                    let done = Done { item, host, exit, ended: now.unwrap_or_default(), capture };
                     let recorded = self.record(&done, attempts);
                     self.order.push(done);
                     recorded?;
@@ -442,27 +445,47 @@ impl<'a> Farm<'a> {
         if let Some(results) = &mut self.results {
             results.write(seq, item, (&self.store, &done.capture))?;
         }
+        Ok(())
+    }
+
+    /// Tells the job log of a result whose output was written.
+    fn log(&mut self, done: &Done, output_bytes: u64) -> Result<(), FarmError> {
+        let now = self.now();
         let Some(log) = &mut self.log else { return Ok(()) };
-        let command = self.options.template.command_line(item, seq);
-        let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let output_bytes = done.capture.len(Stream::Out) + done.capture.len(Stream::Err);
-        let exit = &done.exit;
-        let line = Line { seq, host, ended, exit, output_bytes, command: &command };
-        Ok(log.push(Instant::ZERO + self.zero.elapsed(), &line)?)
+        let seq = u64::from(done.item) + 1;
+        let command = self.options.template.command_line(self.options.items.at(done.item), seq);
+        let (host, exit, ended) = (self.hosts.name(done.host), &done.exit, done.ended);
+        log.push(now, &Line { seq, host, ended, exit, output_bytes, command: &command });
+        if log.is_full() {
+            self.flush_sink()?;
+            self.flush_log()?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, done: Done) -> Result<(), FarmError> {
-        let Done { item, host, exit, capture } = done;
-        let text = self.options.items.at(item).text();
-        let about = (u64::from(item) + 1, text.as_ref());
-        let host = self.hosts.name(host);
+        let text = self.options.items.at(done.item).text();
+        let about = (u64::from(done.item) + 1, text.as_ref());
+        let host = self.hosts.name(done.host);
+        let told = ItemDone::new(about, host, &done.exit, (&self.store, &done.capture));
+        let bytes = told.output_bytes();
         let mut written = Ok(());
         if !self.stop.sink_broken {
-            written = self.sink.item(&ItemDone::new(about, host, &exit, (&self.store, &capture)));
-            self.stop.sink_broken = written.is_err();
+            written = self.sink.item(&told);
+            self.is_out(&written);
         }
-        self.store.release(capture);
-        Ok(written?)
+        let logged = if self.stop.sink_broken { Ok(()) } else { self.log(&done, bytes) };
+        self.store.release(done.capture);
+        written?;
+        logged
+    }
+
+    /// Whether output can be written: what the job log is to tell of has been.
+    fn is_out(&mut self, written: &io::Result<()>) {
+        self.stop.sink_broken = written.is_err();
+        if let (Err(_), Some(log)) = (written, &mut self.log) {
+            log.discard();
+        }
     }
 
     fn flush_sink(&mut self) -> Result<(), FarmError> {
@@ -470,8 +493,21 @@ impl<'a> Farm<'a> {
             return Ok(());
         }
         let flushed = self.sink.flush();
-        self.stop.sink_broken = flushed.is_err();
+        self.is_out(&flushed);
+        if let Some(log) = self.log.as_mut().filter(|_| flushed.is_ok()) {
+            log.settle();
+        }
         Ok(flushed?)
+    }
+
+    /// Writes the lines of items whose output is out.
+    fn flush_log(&mut self) -> Result<(), FarmError> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.flush()?;
+        if !self.stop.sink_broken {
+            self.sink.logged(log.written())?;
+        }
+        Ok(())
     }
 
     /// The daemon went away: what was under way there is lost, and goes on through another one.
@@ -503,7 +539,7 @@ impl<'a> Farm<'a> {
         let mut report = self.report;
         let elapsed = self.zero.elapsed().as_secs_f64();
         report.items = self.plan.total().into();
-        report.not_run = report.items - report.skipped - u64::from(self.plan.done());
+        report.not_run = report.items - report.skipped - report.succeeded - report.failed;
         report.error = self.stop.error.as_ref().map(ToString::to_string);
         report.elapsed_s = elapsed;
         report.items_per_s = f64::from(self.plan.done()) / elapsed.max(1e-9);
@@ -520,10 +556,8 @@ impl<'a> Farm<'a> {
             result = result.and(self.write(done));
         }
         result = result.and(self.flush_sink());
-        match &mut self.log {
-            Some(log) => result.and(log.flush().map_err(FarmError::from)),
-            None => result,
-        }
+        let logged = self.flush_log();
+        result.and(logged)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use towpath_wire::Instant;
 
 use super::Farm;
+use crate::farm::bits::Bits;
 use crate::farm::joblog::{LogError, Logged};
 use crate::farm::report::Report;
 use crate::farm::run::FarmError;
@@ -47,6 +48,21 @@ impl Farm<'_> {
             path.display()
         ));
         Ok(())
+    }
+
+    /// Leaves out what the job log tells of; gives which items.
+    pub(super) fn leave_out(&mut self, logged: Logged) -> Bits {
+        let Logged { mut succeeded, failed, .. } = logged;
+        if self.options.goes_on {
+            self.report.succeeded = succeeded.count().into();
+            self.report.failed = failed.count().into();
+            for item in (0..self.options.items.len()).filter(|item| failed.contains(*item)) {
+                succeeded.insert(item);
+            }
+        } else {
+            self.report.skipped = succeeded.count().into();
+        }
+        succeeded
     }
 
     /// Ends the farm where its results so far are those that end it.

@@ -128,6 +128,7 @@ fn options(items: u32) -> FarmOptions {
         keep_order: true,
         joblog: None,
         resume: false,
+        goes_on: false,
         rerun_changed: false,
         at_once: Arc::default(),
         env: vec![],

@@ -12,6 +12,8 @@
 //! Where the last line of an item has another command than the item has now, the list has moved or
 //! the command was changed: that is refused, unless such items are to run again. A line without its
 //! line feed was torn by a crash and counts for nothing; it is cut off before new lines are added.
+//! A line is written behind the item's output: whatever kills the farm, what the log tells of has
+//! been shown.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -107,18 +109,22 @@ pub struct JobLog {
     file: File,
     path: PathBuf,
     buf: Vec<u8>,
+    /// So many bytes of it tell of items whose output is out.
+    sure: usize,
+    /// Length of the file.
+    len: u64,
     flush_at: Option<Instant>,
 }
 
 impl JobLog {
     /// Starts an empty one, in place of whatever the file holds.
     pub fn create(path: &Path) -> Result<Self, LogError> {
-        Self::begin(path, create_result(path), true)
+        Self::begin(path, create_result(path), 0)
     }
 
     /// Adds to the one there, after its last whole line; starts one if there is none.
     pub fn append(path: &Path) -> Result<Self, LogError> {
-        let open = || -> io::Result<(File, bool)> {
+        let open = || -> io::Result<(File, u64)> {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
             let mut file = open_result(path, &mut options)?;
@@ -127,32 +133,32 @@ impl JobLog {
                 file.set_len(end)?;
             }
             file.seek(SeekFrom::Start(end))?;
-            Ok((file, end == 0))
+            Ok((file, end))
         };
         match open() {
-            Ok((file, empty)) => Self::begin(path, Ok(file), empty),
-            Err(e) => Self::begin(path, Err(e), false),
+            Ok((file, len)) => Self::begin(path, Ok(file), len),
+            Err(e) => Self::begin(path, Err(e), 0),
         }
     }
 
     /// Writes the header at once: a full disk shows before anything runs.
-    fn begin(path: &Path, file: io::Result<File>, empty: bool) -> Result<Self, LogError> {
+    fn begin(path: &Path, file: io::Result<File>, len: u64) -> Result<Self, LogError> {
         let path = path.to_path_buf();
         let file = match file {
             Ok(file) => file,
             Err(os) => return Err(LogError::Write { path, os }),
         };
-        let mut log = Self { file, path, buf: vec![], flush_at: None };
-        if empty {
+        let mut log = Self { file, path, buf: vec![], sure: 0, len, flush_at: None };
+        if len == 0 {
             log.buf.extend_from_slice(HEADER);
             log.flush()?;
         }
         Ok(log)
     }
 
-    /// Adds a line, which is written within 100 ms if [`JobLog::handle_timeout`] is called when
-    /// [`JobLog::poll_timeout`] says so.
-    pub fn push(&mut self, now: Instant, line: &Line<'_>) -> Result<(), LogError> {
+    /// Adds a line, which is written once the item's output is out, which [`JobLog::settle`] says:
+    /// within 100 ms if [`JobLog::flush`] is called when [`JobLog::is_due`] says so.
+    pub fn push(&mut self, now: Instant, line: &Line<'_>) {
         let (exit_value, signal) = exit_columns(&line.exit.ending);
         let runtime = Duration::from_micros(line.exit.wall_us);
         let start_s = line.ended.saturating_sub(runtime).as_secs_f64();
@@ -168,7 +174,6 @@ impl JobLog {
         self.buf.extend_from_slice(line.command);
         self.buf.push(b'\n');
         self.flush_at.get_or_insert(now + FLUSH_EVERY);
-        if self.buf.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
     /// When lines are to be written.
@@ -176,17 +181,39 @@ impl JobLog {
         self.flush_at
     }
 
-    /// Writes lines that have waited long enough.
-    pub fn handle_timeout(&mut self, now: Instant) -> Result<(), LogError> {
-        if self.flush_at.is_some_and(|at| at <= now) { self.flush() } else { Ok(()) }
+    /// Whether lines are to be written: they have waited long enough, or are many.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.flush_at.is_some_and(|at| at <= now) || self.is_full()
+    }
+
+    /// Whether lines wait that take much room.
+    pub const fn is_full(&self) -> bool {
+        self.buf.len() >= BUFFER
+    }
+
+    /// The output of all items so far is out.
+    pub const fn settle(&mut self) {
+        self.sure = self.buf.len();
+    }
+
+    /// Output cannot be written any more: items whose output may be lost are not told of.
+    pub fn discard(&mut self) {
+        self.buf.truncate(self.sure);
     }
 
     /// Writes all lines.
     pub fn flush(&mut self) -> Result<(), LogError> {
         self.flush_at = None;
         let written = self.file.write_all(&self.buf);
+        self.len += self.buf.len() as u64;
         self.buf.clear();
+        self.sure = 0;
         written.map_err(|os| LogError::Write { path: self.path.clone(), os })
+    }
+
+    /// Bytes in the file.
+    pub const fn written(&self) -> u64 {
+        self.len
     }
 }
 
@@ -224,6 +251,8 @@ fn whole_lines_end(file: &mut File) -> io::Result<u64> {
 pub(crate) struct Logged {
     /// Those that succeeded with the command that they have now.
     pub(crate) succeeded: Bits,
+    /// Those that failed with it, and have not succeeded since.
+    pub(crate) failed: Bits,
     /// Those that stand there with another command in their last line: how it was, and is.
     changed: BTreeMap<u32, (Vec<u8>, Vec<u8>)>,
     /// How many there are beyond [`CHANGED_MAX`].
@@ -244,8 +273,8 @@ impl Logged {
         command: impl Fn(u32) -> Vec<u8>,
     ) -> Result<Self, LogError> {
         let read_error = |os| LogError::Read { path: path.to_path_buf(), os };
-        let (succeeded, more) = (Bits::new(items), Bits::new(items));
-        let mut logged = Self { succeeded, changed: BTreeMap::new(), more };
+        let [succeeded, failed, more] = [(); 3].map(|()| Bits::new(items));
+        let mut logged = Self { succeeded, failed, changed: BTreeMap::new(), more };
         let file = match File::open(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(logged),
             other => other.map_err(read_error)?,
@@ -275,6 +304,9 @@ impl Logged {
         if was == is {
             if is_success {
                 self.succeeded.insert(item);
+                self.failed.remove(item);
+            } else if !self.succeeded.contains(item) {
+                self.failed.insert(item);
             }
             self.changed.remove(&item);
             self.more.remove(item);
@@ -332,7 +364,7 @@ mod tests {
             output_bytes: 3,
             command: &command(item),
         };
-        log.push(Instant::ZERO, &line).unwrap();
+        log.push(Instant::ZERO, &line);
     }
 
     fn done(path: &Path) -> Vec<u32> {
@@ -422,10 +454,48 @@ mod tests {
         push(&mut log, 0, Ending::Exited(0));
         let due = log.poll_timeout().unwrap();
         assert_eq!(due, Instant::ZERO + FLUSH_EVERY);
-        log.handle_timeout(due - Duration::from_millis(1)).unwrap();
+        assert!(!log.is_due(due - Duration::from_millis(1)) && log.is_due(due));
         assert!(done(&path).is_empty());
-        log.handle_timeout(due).unwrap();
+        log.flush().unwrap();
         assert_eq!((done(&path), log.poll_timeout()), (vec![0], None));
+        while !log.is_full() {
+            push(&mut log, 1, Ending::Exited(0));
+        }
+        assert!(log.is_due(Instant::ZERO));
+    }
+
+    #[test]
+    fn items_whose_output_may_be_lost_are_not_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = JobLog::create(&path).unwrap();
+        push(&mut log, 0, Ending::Exited(0));
+        log.settle();
+        push(&mut log, 1, Ending::Exited(0));
+        log.discard();
+        log.flush().unwrap();
+        assert_eq!(done(&path), [0]);
+        assert_eq!(log.written(), std::fs::metadata(&path).unwrap().len());
+        push(&mut log, 2, Ending::Exited(0));
+        log.discard();
+        log.flush().unwrap();
+        assert_eq!(done(&path), [0]);
+        let log = JobLog::append(&path).unwrap();
+        assert_eq!(log.written(), std::fs::metadata(&path).unwrap().len());
+    }
+
+    #[test]
+    fn failures_are_told_apart_from_what_never_ran() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = JobLog::create(&path).unwrap();
+        for (item, status) in [(0, 1), (1, 0), (2, 1), (2, 0), (3, 0), (3, 1)] {
+            push(&mut log, item, Ending::Exited(status));
+        }
+        log.flush().unwrap();
+        let logged = Logged::read(&path, 9, command).unwrap();
+        let of = |bits: &Bits| (0..9).filter(|i| bits.contains(*i)).collect::<Vec<_>>();
+        assert_eq!((of(&logged.succeeded), of(&logged.failed)), (vec![1, 2, 3], vec![0]));
     }
 
     proptest! {

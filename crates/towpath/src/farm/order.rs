@@ -1,6 +1,7 @@
 //! In which order finished items are written.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use towpath_vm::TaskExit;
 use towpath_wire::HostId;
@@ -14,6 +15,8 @@ pub(crate) struct Done {
     pub(crate) item: u32,
     pub(crate) host: HostId,
     pub(crate) exit: TaskExit,
+    /// When it ended, since the Unix epoch.
+    pub(crate) ended: Duration,
     pub(crate) capture: Capture,
 }
 
@@ -63,7 +66,8 @@ mod tests {
 
     fn done(item: u32) -> Done {
         let exit = TaskExit::without_run(Ending::Exited(0));
-        Done { item, host: HostId::new(1, 1).unwrap(), exit, capture: Capture::default() }
+        let (host, ended) = (HostId::new(1, 1).unwrap(), Duration::ZERO);
+        Done { item, host, exit, ended, capture: Capture::default() }
     }
 
     fn written(order: &mut Order) -> Vec<u32> {

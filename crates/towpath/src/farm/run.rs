@@ -50,6 +50,9 @@ pub struct FarmOptions {
     pub joblog: Option<PathBuf>,
     /// Leave out what the job log tells to have succeeded, and add to it.
     pub resume: bool,
+    /// When resuming, go on as the farm that was interrupted: what the job log tells to have failed
+    /// is left out, too, and all of it counts as done by this one.
+    pub goes_on: bool,
     /// When resuming, run items again that stand in the job log with another command; else such
     /// ones are refused.
     pub rerun_changed: bool,
@@ -210,6 +213,11 @@ pub trait Sink {
     fn item(&mut self, done: &ItemDone<'_>) -> io::Result<()>;
     /// Nothing more comes for the moment.
     fn flush(&mut self) -> io::Result<()>;
+    /// All items so far are in the job log, which has so many bytes.
+    fn logged(&mut self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
     /// Something that a person should know, in one or more lines.
     fn warn(&mut self, text: &str);
     /// Called about ten times a second.
