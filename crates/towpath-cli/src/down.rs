@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use towpath::jobs::{self, State};
 use towpath::lock::{Guard, Holder, is_locked};
 use towpath::protocol::{Reply, Request};
 use towpath::start::parallel;
 use towpath::{Client, ClientError, VmDir, daemon};
+use towpath_report::words::counted;
 use towpath_vm::{Host, HostState};
 use towpath_wire::HostId;
 
@@ -77,6 +79,18 @@ pub(crate) fn down(vm: &VmDir, args: &DownArgs) -> anyhow::Result<ExitCode> {
     }
     for line in left.iter().filter(|_| !args.json) {
         eprintln!("left: {line}");
+    }
+    let waits = |job: &towpath::jobs::Job| {
+        let goes_on = job.about().is_some_and(|about| about.resumes);
+        goes_on && matches!(job.state(), State::Runs | State::Waits)
+    };
+    let waiting = jobs::all(vm)?.iter().filter(|job| waits(job)).count();
+    if waiting > 0 && !args.json {
+        eprintln!(
+            "{} started with --detach: they go on once a daemon of this machine is up again\n\
+             hint: `towpath jobs` lists them, `towpath jobs end N` ends one",
+            counted(waiting as u64, "job"),
+        );
     }
     Ok(ExitCode::from(if left.is_empty() { 0 } else { SOME_LEFT }))
 }

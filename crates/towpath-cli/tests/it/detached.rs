@@ -21,7 +21,7 @@ fn job(vm: &Vm, number: &str) -> Value {
     let out = vm.towpath(&["jobs", "--json"]);
     let list: Value = serde_json::from_slice(&out.stdout).unwrap();
     let all = list["jobs"].as_array().unwrap();
-    let found = all.iter().find(|job| job["job"].to_string() == number);
+    let found = all.iter().find(|job| job["job"].as_u64() == number.parse().ok());
     found.unwrap_or_else(|| panic!("no job {number}: {list}")).clone()
 }
 
@@ -47,6 +47,10 @@ fn processes(vm: &Vm, number: &str) -> (u32, Vec<u32>) {
     let children = std::fs::read_to_string(format!("/proc/{minder}/task/{minder}/children"));
     let children = children.unwrap_or_default();
     (minder, children.split_whitespace().map(|pid| pid.parse().unwrap()).collect())
+}
+
+fn items(n: usize) -> String {
+    (1..=n).flat_map(|i| [i.to_string(), "\n".into()]).collect()
 }
 
 fn counted(out: &[u8]) -> BTreeMap<String, u32> {
@@ -97,7 +101,7 @@ fn a_farm_goes_on_by_itself_and_is_shown_whenever_it_is_looked_at() {
 fn whatever_is_killed_every_item_has_one_result() {
     let vm = Vm::up(2);
     let n = 150;
-    let items: String = (1..=n).map(|i| format!("{i}\n")).collect();
+    let items = items(n);
     // Every tenth fails, and a failure is a result. Thirty at a time may run.
     let script = "until [ -e go$((($1 - 1) / 30)) ]; do sleep 0.02; done; echo item $1; \
                   case $1 in *0) exit 1;; esac";
@@ -221,7 +225,7 @@ fn of_what_is_printed_the_end_is_kept_within_the_bound() {
     let vm = Vm::up(1);
     let script = "head -c 20000 /dev/zero | tr '\\0' x; echo; echo item $1";
     let farm = ["farm", "--detach", "-k", "--keep-output", "64KiB", "sh", "-c", script, "sh", "{}"];
-    let items: String = (1..=40).map(|i| format!("{i}\n")).collect();
+    let items = items(40);
     let number = begin(&vm, &farm, &items);
     until(&vm, &number, |job| job["state"] == "ended");
     let out = vm.towpath(&["attach", &number]);

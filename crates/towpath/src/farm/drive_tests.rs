@@ -14,6 +14,7 @@ use towpath_wire::HostId;
 
 use super::end::{SIGKILL, SIGTERM};
 use super::*;
+use crate::farm::ItemDone;
 use crate::farm::input::Items;
 use crate::farm::template::Template;
 use crate::protocol::{FrameReader, encode, greeting};
@@ -578,6 +579,72 @@ fn resuming_runs_only_what_did_not_succeed() {
     assert_eq!(sink.text, odd);
     let (third, _) = farm(&options, &[], &interrupt);
     assert_eq!(third.report.skipped, 40);
+}
+
+#[test]
+fn going_on_takes_failures_for_results_and_counts_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails_odd = || -> Script {
+        Box::new(|request| match request {
+            Request::Spawn { tag, spec, .. } => {
+                let odd = spec.args.last().unwrap().last().unwrap() % 2 == 1;
+                Some(if odd { vec![ended(tag, Ending::Exited(1))] } else { echo(tag, &spec) })
+            }
+            _ => Some(vec![]),
+        })
+    };
+    let sockets = [daemon(dir.path(), "a", fails_odd())];
+    let joblog = Some(dir.path().join("log"));
+    let interrupt = AtomicBool::new(false);
+    // Ten of forty were done when it was interrupted.
+    let first = FarmOptions { joblog, ..options(10) };
+    assert_eq!(farm(&first, &sockets, &interrupt).0.report.failed, 5);
+    let whole = options(40);
+    let on = FarmOptions { resume: true, goes_on: true, items: whole.items, ..first };
+    let (second, sink) = farm(&on, &sockets, &interrupt);
+    let report = &second.report;
+    assert_eq!((report.succeeded, report.failed, report.skipped, report.not_run), (20, 20, 0, 0));
+    assert_eq!(report.exit_status(), 20);
+    let text: Vec<u8> =
+        (10..40).filter(|i| i % 2 == 0).flat_map(|i| format!("{i}\n").into_bytes()).collect();
+    assert_eq!(sink.text, text);
+    // Nothing is left to do, and the status stays what it is; a rule counts what was before.
+    let (third, _) = farm(&on, &[], &interrupt);
+    assert_eq!((third.report.exit_status(), third.report.not_run), (20, 0));
+    let rule = Some("now,fail=3".parse().unwrap());
+    let (fourth, _) = farm(&FarmOptions { halt: rule, ..on }, &[], &interrupt);
+    assert_eq!(fourth.report.halted.as_deref(), Some("now,fail=3"));
+}
+
+/// Takes so many items and passes nothing on: its disk is full then.
+struct Full(u32);
+
+impl Sink for Full {
+    fn item(&mut self, _: &ItemDone<'_>) -> io::Result<()> {
+        self.0 = self.0.saturating_sub(1);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.0 == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn warn(&mut self, _: &str) {}
+
+    fn progress(&mut self, _: &Progress<'_>) {}
+}
+
+#[test]
+fn the_job_log_tells_of_no_item_whose_output_was_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = [daemon(dir.path(), "a", echoing())];
+    let path = dir.path().join("log");
+    let options =
+        FarmOptions { joblog: Some(path.clone()), keep_order: false, jobs: Some(1), ..options(20) };
+    let outcome = crate::farm::run(&options, &socket, &mut Full(5), &AtomicBool::new(false));
+    assert!(matches!(outcome.error, Some(FarmError::Output(_))), "{:?}", outcome.error);
+    let logged = std::fs::read_to_string(path).unwrap().lines().count() - 1;
+    assert!(logged < 5, "{logged} lines: the fifth item's output, at least, is lost");
 }
 
 #[test]

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use super::spool::Spool;
-use super::{
+use super::job::{
     ARGS, About, END, ENDED, ENVIRON, Ended, JOB_VAR, Job, JobError, OUTCOME, UNSERVED, WAITS,
-    now_s, parted,
+    failed, now_s, parted,
 };
+use super::spool::Spool;
 use crate::client::Client;
 use crate::config::VmDir;
 use crate::lock::{Lock, parent};
@@ -79,7 +79,7 @@ pub fn mind(
         job.drop_file(stale);
     }
     // Where this process is killed its client lives on for an instant.
-    lock.lend().map_err(super::failed("cannot lend", &job.path))?;
+    lock.lend().map_err(failed("cannot lend", &job.path))?;
     let said = Spool::open(&job.path.join(SAID), about.keep)?;
     begins();
     let mut minder = Minder { vm, job, about, interrupts, said, unwritten: 0 };
