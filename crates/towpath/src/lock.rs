@@ -82,6 +82,11 @@ impl Lock {
         Ok(rustix::io::fcntl_setfd(&self.0, rustix::io::FdFlags::empty())?)
     }
 
+    /// Has it say nobody's name: another process is to hold it next.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        self.0.set_len(0)
+    }
+
     /// Writes down who holds it.
     pub(crate) fn write(&mut self, host: Option<&str>) -> io::Result<()> {
         let pid = std::process::id();
@@ -156,7 +161,8 @@ impl Holder {
         self.signal(Signal::KILL);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
         // Without the time of its start it may be anybody.
         send(self.pid, signal, || self.started.is_some() && self.stat().is_some());
     }

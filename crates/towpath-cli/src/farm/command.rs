@@ -162,7 +162,7 @@ pub(super) fn options(args: &FarmArgs, sources: &Sources<'_>) -> anyhow::Result<
         keep_order: output.keep_order,
         joblog: output.joblog.clone(),
         resume: output.resume,
-        goes_on: false,
+        goes_on: None,
         rerun_changed: output.rerun_changed,
         at_once: Arc::default(),
         env: running.env.iter().map(variable).collect::<anyhow::Result<_>>()?,

@@ -8,7 +8,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use towpath::VmDir;
 use towpath::farm::{
-    FarmError, FarmOptions, InputError, Items, Outcome, Printer, Report, Separator, run as run_farm,
+    FarmError, FarmOptions, InputError, Items, LogError, Outcome, Printer, Report, Separator,
+    run as run_farm,
 };
 use towpath::jobs::minder::{ERR, OUT};
 use towpath::jobs::spool::Spool;
@@ -94,6 +95,8 @@ enum End {
     Status(u8),
     /// There was no daemon to work with.
     Unserved(String),
+    /// What it is to keep cannot be written.
+    Unkept,
 }
 
 /// Runs it, as the client of a job.
@@ -112,15 +115,18 @@ pub(super) fn run(vm: &VmDir, args: &FarmArgs, job: &Job) -> anyhow::Result<u8> 
             eprintln!("{why}");
             Ok(255)
         }
+        // Its minder has it go on once there is room.
+        End::Unkept => Ok(255),
     }
 }
 
 fn client(vm: &VmDir, args: &FarmArgs, job: &Job) -> anyhow::Result<End> {
     let went_on = job.mark();
+    let last = went_on.unwrap_or_default();
     let options = FarmOptions {
         joblog: Some(job.path.join(JOBLOG)),
         resume: true,
-        goes_on: !job.is_again(),
+        goes_on: Some(job.failed_from()),
         ..options(args, &Sources::new(Some(job)))?
     };
     let sockets = match control::sockets(vm) {
@@ -129,7 +135,7 @@ fn client(vm: &VmDir, args: &FarmArgs, job: &Job) -> anyhow::Result<End> {
     };
     let keep = job.about().context("what this job is")?.keep;
     let mut spools = [OUT, ERR].map(|name| Spool::open(&job.path.join(name), keep));
-    cut_off(job, &mut spools, went_on.unwrap_or_default())?;
+    cut_off(job, &mut spools, last)?;
     let [out, err] = spools;
     let [interrupt, at_once] = crate::interrupt::twice()?;
     let options = FarmOptions { at_once, ..options };
@@ -137,7 +143,7 @@ fn client(vm: &VmDir, args: &FarmArgs, job: &Job) -> anyhow::Result<End> {
         printer: Printer::new(form(args), out?, err?),
         meter: Meter::new(When::Never, 0),
         out_is_terminal: false,
-        mark: Some((job.mark_file()?, 0)),
+        mark: Some((job.mark_file()?, last)),
     };
     let Outcome { report, error } = run_farm(&options, &sockets, &mut screen, &interrupt);
     if let Some(e) = &error
@@ -156,10 +162,18 @@ fn ends(
 ) -> anyhow::Result<End> {
     let printed = screen.finish(report);
     tell(report, false);
-    if let Some(e) = error {
-        bail!("{e}");
+    match error {
+        Some(e @ (FarmError::Output(_) | FarmError::Log(LogError::Write { .. }))) => {
+            eprintln!("error: {e}");
+            return Ok(End::Unkept);
+        }
+        Some(e) => bail!("{e}"),
+        None => {}
     }
-    printed.context("cannot keep output")?;
+    if let Err(e) = printed {
+        eprintln!("error: cannot keep output: {e}");
+        return Ok(End::Unkept);
+    }
     Ok(End::Status(report.exit_status()))
 }
 

@@ -53,17 +53,23 @@ pub(super) struct Screen<O: Output, E: Output> {
     pub(super) printer: Printer<O, E>,
     pub(super) meter: Meter,
     pub(super) out_is_terminal: bool,
-    /// Where a job keeps how far its output and its job log go together, and how far that was.
-    pub(super) mark: Option<(File, u64)>,
+    /// Where a job keeps how far its output and its job log go together, and how far that was last.
+    pub(super) mark: Option<(File, Mark)>,
 }
 
 impl<O: Output, E: Output> Screen<O, E> {
-    /// Writes the end of the output, and how far it goes.
+    /// Writes the end of the output, and how far it goes. Nothing where there is output of which the
+    /// job log does not tell: that is cut off by whoever goes on.
     pub(super) fn finish(&mut self, report: &Report) -> io::Result<()> {
+        let last = self.mark.as_ref().map(|(_, last)| *last);
+        if last.is_some_and(|last| {
+            (self.printer.out.end(), self.printer.err.end()) != (last.out, last.err)
+        }) {
+            return Ok(());
+        }
         self.printer.report(report)?;
         self.printer.flush()?;
-        let log = self.mark.as_ref().map_or(0, |(_, log)| *log);
-        self.logged(log)
+        self.logged(last.map_or(0, |last| last.log))
     }
 }
 
@@ -84,10 +90,11 @@ impl<O: Output, E: Output> Sink for Screen<O, E> {
     }
 
     fn logged(&mut self, bytes: u64) -> io::Result<()> {
-        let Some((file, log)) = &mut self.mark else { return Ok(()) };
-        *log = bytes;
-        let mark = Mark { out: self.printer.out.end(), err: self.printer.err.end(), log: *log };
-        file.write_all_at(mark.emit().as_bytes(), 0)
+        let Some((file, last)) = &mut self.mark else { return Ok(()) };
+        let mark = Mark { out: self.printer.out.end(), err: self.printer.err.end(), log: bytes };
+        file.write_all_at(mark.emit().as_bytes(), 0)?;
+        *last = mark;
+        Ok(())
     }
 
     fn warn(&mut self, text: &str) {

@@ -108,7 +108,16 @@ pub(crate) fn attach(vm: &VmDir, args: &AttachArgs) -> anyhow::Result<ExitCode> 
     }
     let interrupt = interrupt::flag()?;
     let mut view = View::new(&job);
+    let mut was_full = false;
     loop {
+        if !job.path.exists() {
+            bail!("job {} was forgotten", job.number);
+        }
+        let is_full = job.is_disk_full();
+        if is_full && !was_full {
+            eprintln!("warning: the disk is full where it is kept: it goes on once there is room");
+        }
+        was_full = is_full;
         // First, so that nothing is missed that is printed before it ends.
         let state = job.state();
         match view.show(&job, about.writes) {

@@ -39,7 +39,8 @@ pub(crate) fn client_of(vm: &VmDir) -> anyhow::Result<Option<Job>> {
     let Some(path) = std::env::var_os(JOB_VAR).map(PathBuf::from) else { return Ok(None) };
     let number = path.file_name().and_then(|name| name.to_str()?.parse().ok());
     let job = number.map(|number| jobs::find(vm, number)).transpose()?;
-    match job.filter(|job| job.path == path && minder::is_client(job)) {
+    let same = |job: &Job| job.path.canonicalize().ok() == path.canonicalize().ok();
+    match job.filter(|job| same(job) && minder::is_client(job)) {
         Some(job) => Ok(Some(job)),
         None => bail!("{JOB_VAR} is set, and this is no job's\nhint: `unset {JOB_VAR}`"),
     }
@@ -53,7 +54,7 @@ pub(crate) fn start(
     kind: Kind,
 ) -> anyhow::Result<()> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into()).collect();
+    let shown: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     let about = About {
         command: shown.join(" "),
         workdir: std::env::current_dir().context("this directory")?,
@@ -63,15 +64,28 @@ pub(crate) fn start(
         keep: args.keep_output.as_bytes(),
     };
     let job = making.done(&words, &about)?;
-    mind(vm, &job)?;
-    putln!("{}", job.number)?;
+    if let Err(why) = mind(vm, &job) {
+        let _ = job.forget();
+        return Err(why);
+    }
+    let runs = || format!("job {} runs", job.number);
+    putln!("{}", job.number).with_context(runs)?;
     eprintln!("job {0} runs: `towpath attach {0}` shows what it prints", job.number);
     Ok(())
 }
 
+/// A word as a shell wants it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=@%+{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Starts a process that minds a job.
 pub(super) fn mind(vm: &VmDir, job: &Job) -> anyhow::Result<()> {
-    let mut command = Command::new(std::env::current_exe().context("finding this program")?);
+    let mut command = Command::new(minder::SELF);
     command
         .args(["--vm", &vm.name, "jobs", "mind", &job.number.to_string()])
         .env_remove(JOB_VAR)
@@ -93,18 +107,36 @@ pub(super) fn mind(vm: &VmDir, job: &Job) -> anyhow::Result<()> {
 /// Minds a job to its end, in a session of its own.
 pub(super) fn minding(vm: &VmDir, number: usize) -> anyhow::Result<ExitCode> {
     let _ = rustix::process::setsid();
-    let [first, second] = crate::interrupt::twice()?;
+    let mut begun = false;
     let minded = jobs::find(vm, number).and_then(|job| {
         let mut begins = || {
+            begun = true;
             let _ = putln!("{MINDS}");
         };
-        minder::mind(vm, &job, [&first, &second], &mut begins)
+        minder::mind(vm, &job, &mut begins)
     });
     match minded {
-        Ok(_) => Ok(ExitCode::SUCCESS),
+        Ok(_) => {
+            if !begun {
+                // Another one does.
+                let _ = putln!("{MINDS}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Err(e) => {
             let _ = putln!("{}", e.to_string().replace('\n', "; "));
             Err(e.into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_shown_as_a_shell_wants_them() {
+        let shown = ["sh", "-c", "echo it's $1", "", "{}"].map(quoted).join(" ");
+        assert_eq!(shown, r"sh -c 'echo it'\''s $1' '' {}");
     }
 }

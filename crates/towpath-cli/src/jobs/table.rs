@@ -13,7 +13,7 @@ use towpath_report::text::visible;
 use super::start::{mind, minding};
 
 /// How long is waited for a job that is told to end.
-const END_WAIT: Duration = Duration::from_secs(8);
+const END_WAIT: Duration = Duration::from_secs(9);
 const LOOK: Duration = Duration::from_millis(50);
 /// Characters of a command that are shown.
 const SHOWN: usize = 60;
@@ -33,7 +33,7 @@ keeps what it prints (--keep-output), and a farm goes on when its client is kill
 daemons are: with what is not done, each item with one result. A command that `run --detach` began
 cannot go on; how it ended is not known then.
 
-STATE is `runs`; `waits` for a daemon of this machine to be up again; `interrupted` where its
+STATE is `runs`, also while the disk is full and it waits for room; `waits` for a daemon of this machine to be up again; `interrupted` where its
 processes were killed, or the machine was: `towpath attach` has a farm go on; or `ended` with its
 exit status. DONE counts results of a farm's items; those of items that ran again count again.
 
@@ -49,12 +49,12 @@ pub(crate) struct JobsArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// End jobs: what runs gets SIGTERM, and SIGKILL after 2 s
+    /// End jobs: what runs is told to end, as by Ctrl-C, and a farm's items are killed after 2 s
     End {
         /// Their numbers
         #[arg(required = true, value_name = "JOB")]
         jobs: Vec<usize>,
-        /// SIGKILL at once
+        /// As by a second Ctrl-C: at once
         #[arg(long)]
         now: bool,
     },
@@ -109,7 +109,7 @@ fn list(vm: &VmDir, json: bool) -> anyhow::Result<ExitCode> {
     }
     let row = |cells: [String; 5]| -> anyhow::Result<()> {
         let [job, state, began, done, command] = cells;
-        Ok(putln!("{job:>4}  {state:<11}  {began:<11}  {done:>11}  {command}")?)
+        Ok(putln!("{job:>4}  {state:<15}  {began:<11}  {done:>11}  {command}")?)
     };
     row(["JOB", "STATE", "BEGAN", "DONE", "COMMAND"].map(String::from))?;
     all.iter().map(line).try_for_each(row)?;
@@ -136,6 +136,9 @@ fn object(job: &Job) -> Value {
 fn line(job: &Job) -> [String; 5] {
     let (about, state) = (job.about(), job.state());
     let mut stands = name(state).to_string();
+    if runs(job) && job.is_disk_full() {
+        stands += ", disk full";
+    }
     if let State::Ended(ended) = state {
         stands = format!("{stands} {}", ended.status);
     }
@@ -175,7 +178,7 @@ fn end(vm: &VmDir, numbers: &[usize], now: bool) -> anyhow::Result<ExitCode> {
         bail!("job {0} does not run\nhint: `towpath jobs forget {0}` forgets it", job.number);
     }
     for job in &all {
-        job.end(now)?;
+        job.end(now);
     }
     let begin = Instant::now();
     for job in &all {

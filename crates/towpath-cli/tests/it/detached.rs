@@ -131,7 +131,7 @@ fn whatever_is_killed_every_item_has_one_result() {
             let both = std::thread::scope(|scope| {
                 [scope.spawn(looks), scope.spawn(looks)].map(|look| look.join().unwrap())
             });
-            assert!(both.iter().any(|out| out.status.code() == Some(15)), "{both:?}");
+            assert!(both.iter().all(|out| out.status.code() == Some(15)), "{both:?}");
         } else {
             let mut look = vm.command(&["attach", &number]).spawn().unwrap();
             until(&vm, &number, |job| job["state"] == "runs");
@@ -149,6 +149,53 @@ fn whatever_is_killed_every_item_has_one_result() {
     logged.sort_unstable();
     assert_eq!(logged, (1..=n).collect::<Vec<_>>());
     assert!(text(&out.stderr).contains("135 of 150 items succeeded, 15 failed"));
+}
+
+#[test]
+fn what_failed_runs_once_more_though_its_client_is_killed_meanwhile() {
+    let vm = Vm::up(1);
+    let script = "until [ -e go$1 ]; do sleep 0.02; done; echo item $1; exit 1";
+    let farm = ["farm", "--detach", "-j1", "sh", "-c", script, "sh"];
+    let may_run = |item: usize| std::fs::write(vm.file(&format!("go{item}")), "").unwrap();
+    (1..=3).for_each(may_run);
+    let number = begin(&vm, &farm, &items(3));
+    until(&vm, &number, |job| job["state"] == "ended");
+    (2..=3).for_each(|item| std::fs::remove_file(vm.file(&format!("go{item}"))).unwrap());
+    // By its home's other name.
+    let (home, link) = (vm.vm_dir().path.parent().unwrap().to_path_buf(), vm.file("link"));
+    std::os::unix::fs::symlink(home, &link).unwrap();
+    let out = vm.command(&["jobs", "again", &number]).env("TOWPATH_HOME", &link).output().unwrap();
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    until(&vm, &number, |job| job["results"] == 4);
+    let (_, clients) = processes(&vm, &number);
+    clients.into_iter().for_each(|client| Vm::signal(client, "-KILL"));
+    (2..=3).for_each(may_run);
+    let job = until(&vm, &number, |job| job["state"] == "ended");
+    assert_eq!((&job["results"], &job["status"]), (&6.into(), &3.into()));
+    let out = vm.towpath(&["attach", &number]);
+    let twice: BTreeMap<String, u32> = (1..=3).map(|i| (format!("item {i}"), 2)).collect();
+    assert_eq!(counted(&out.stdout), twice);
+}
+
+#[test]
+fn a_client_that_is_stopped_ends_all_the_same() {
+    let vm = Vm::up(1);
+    let number = begin(&vm, &["farm", "--detach", "sleep", "600"], "1\n");
+    let begun = Instant::now();
+    let client = loop {
+        if let [client] = processes(&vm, &number).1[..] {
+            break client;
+        }
+        assert!(begun.elapsed() < PROMPT);
+    };
+    Vm::signal(client, "-STOP");
+    let out = vm.towpath(&["jobs", "end", "--now", &number]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let job = job(&vm, &number);
+    assert_eq!((&job["state"], &job["status"]), (&"ended".into(), &130.into()), "{job}");
+    // Its number is not given to another one.
+    assert!(vm.towpath(&["jobs", "forget", &number]).status.success());
+    assert_eq!(begin(&vm, &["farm", "--detach", "true"], ""), "2");
 }
 
 #[test]

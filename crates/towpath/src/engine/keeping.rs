@@ -9,7 +9,7 @@ use towpath_wire::{HostId, Instant};
 use super::core::{Engine, HAND_OVER};
 use crate::keeper::{Keeper, Kept};
 use crate::ledger::Ledger;
-use crate::protocol::Reply;
+use crate::protocol::{HostEvent, Reply};
 use crate::{ledger, log, table};
 
 /// Requests that wait at once for their effect; one beyond that is answered before it.
@@ -94,6 +94,11 @@ impl Engine {
     pub(super) fn has_joined(&mut self, me: HostId, again: bool) {
         log!("joined as {me}{}", if again { " again" } else { "" });
         self.keeping.begins_anew(&self.node);
+        // Who watched before may know it by the id of an earlier life.
+        let own = self.node.hosts().find(|host| host.id == me).cloned();
+        if let Some(own) = own {
+            self.tell_watchers(&HostEvent::Added(own));
+        }
     }
 
     fn ledger_mut(&mut self) -> Option<&mut Ledger> {

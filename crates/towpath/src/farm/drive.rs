@@ -128,7 +128,8 @@ impl<'a> Farm<'a> {
         if let Some(path) = &self.options.joblog {
             if self.options.resume {
                 let command = |item| template.command_line(items.at(item), u64::from(item) + 1);
-                let logged = Logged::read(path, items.len(), command)?;
+                let failed_from = self.options.goes_on.unwrap_or_default();
+                let logged = Logged::read(path, items.len(), failed_from, command)?;
                 self.check_changed(path, &logged)?;
                 skipped = self.leave_out(logged);
             }
@@ -140,7 +141,7 @@ impl<'a> Farm<'a> {
             self.plan.skip(item);
         }
         self.order = Order::new(self.options.keep_order, skipped);
-        if self.options.goes_on {
+        if self.options.goes_on.is_some() {
             self.halt();
         }
         if !self.plan.is_finished() {
@@ -279,12 +280,12 @@ impl<'a> Farm<'a> {
                     self.hosts.check(&takes)?;
                 }
                 for host in up {
-                    self.add_host(host);
+                    self.add_host(now, host);
                 }
                 self.daemons.settled();
             }
             Reply::HostEvent(HostEvent::Added(host) | HostEvent::LeaderBack(host)) => {
-                self.add_host(host);
+                self.add_host(now, host);
             }
             Reply::HostEvent(HostEvent::Drains(id, on)) => {
                 self.plan.host_drains(id, on);
@@ -318,7 +319,12 @@ impl<'a> Farm<'a> {
         Ok(())
     }
 
-    fn add_host(&mut self, host: Host) {
+    fn add_host(&mut self, now: Instant, host: Host) {
+        for old in self.hosts.replaced_by(host.id) {
+            if self.plan.is_up(old) {
+                self.lose_host(now, old, "was lost");
+            }
+        }
         let (id, slots, drains) = (host.id, host.slots, host.drains());
         if self.hosts.add(host) {
             self.plan.add_host(id, slots);

@@ -53,7 +53,7 @@ impl Farm<'_> {
     /// Leaves out what the job log tells of; gives which items.
     pub(super) fn leave_out(&mut self, logged: Logged) -> Bits {
         let Logged { mut succeeded, failed, .. } = logged;
-        if self.options.goes_on {
+        if self.options.goes_on.is_some() {
             self.report.succeeded = succeeded.count().into();
             self.report.failed = failed.count().into();
             for item in (0..self.options.items.len()).filter(|item| failed.contains(*item)) {

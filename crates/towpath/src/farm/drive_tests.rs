@@ -129,7 +129,7 @@ fn options(items: u32) -> FarmOptions {
         keep_order: true,
         joblog: None,
         resume: false,
-        goes_on: false,
+        goes_on: None,
         rerun_changed: false,
         at_once: Arc::default(),
         env: vec![],
@@ -600,7 +600,7 @@ fn going_on_takes_failures_for_results_and_counts_all() {
     let first = FarmOptions { joblog, ..options(10) };
     assert_eq!(farm(&first, &sockets, &interrupt).0.report.failed, 5);
     let whole = options(40);
-    let on = FarmOptions { resume: true, goes_on: true, items: whole.items, ..first };
+    let on = FarmOptions { resume: true, goes_on: Some(0), items: whole.items, ..first };
     let (second, sink) = farm(&on, &sockets, &interrupt);
     let report = &second.report;
     assert_eq!((report.succeeded, report.failed, report.skipped, report.not_run), (20, 20, 0, 0));

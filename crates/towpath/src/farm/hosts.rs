@@ -28,6 +28,11 @@ impl<'a> Hosts<'a> {
         self.names.contains_key(&id)
     }
 
+    /// Those that were what this one is now: a host that starts again keeps its slot.
+    pub(super) fn replaced_by(&self, id: HostId) -> Vec<HostId> {
+        self.names.keys().copied().filter(|old| old.slot() == id.slot() && *old != id).collect()
+    }
+
     pub(super) fn name(&self, id: HostId) -> &str {
         self.names.get(&id).map_or("?", String::as_str)
     }

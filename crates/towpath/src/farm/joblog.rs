@@ -265,11 +265,12 @@ const CHANGED_MAX: usize = 16;
 const SHOWN: usize = 60;
 
 impl Logged {
-    /// Reads what a log tells of `items` items. `command` gives the command of an item by its index
-    /// from 0. No log is an empty log.
+    /// Reads what a log tells of `items` items; failures count from that byte on. `command` gives the
+    /// command of an item by its index from 0. No log is an empty log.
     pub(crate) fn read(
         path: &Path,
         items: u32,
+        failed_from: u64,
         command: impl Fn(u32) -> Vec<u8>,
     ) -> Result<Self, LogError> {
         let read_error = |os| LogError::Read { path: path.to_path_buf(), os };
@@ -281,10 +282,11 @@ impl Logged {
         };
         let mut lines = BufReader::new(file);
         let mut line = vec![];
-        let mut first = true;
+        let (mut first, mut end) = (true, 0);
         loop {
             line.clear();
-            Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line).map_err(read_error)?;
+            let read = Read::take(&mut lines, LINE_MAX).read_until(b'\n', &mut line);
+            end += read.map_err(read_error)? as u64;
             if line.pop() != Some(b'\n') {
                 return Ok(logged);
             }
@@ -293,19 +295,25 @@ impl Logged {
                     return Err(LogError::NotALog { path: path.to_path_buf() });
                 }
             } else {
-                logged.take(&line, items, &command);
+                logged.take(&line, items, end > failed_from, &command);
             }
         }
     }
 
-    fn take(&mut self, line: &[u8], items: u32, command: impl Fn(u32) -> Vec<u8>) {
+    fn take(
+        &mut self,
+        line: &[u8],
+        items: u32,
+        failure_counts: bool,
+        command: impl Fn(u32) -> Vec<u8>,
+    ) {
         let Some((item, is_success, was)) = parsed(line, items) else { return };
         let is = command(item);
         if was == is {
             if is_success {
                 self.succeeded.insert(item);
                 self.failed.remove(item);
-            } else if !self.succeeded.contains(item) {
+            } else if failure_counts && !self.succeeded.contains(item) {
                 self.failed.insert(item);
             }
             self.changed.remove(&item);
@@ -368,7 +376,7 @@ mod tests {
     }
 
     fn done(path: &Path) -> Vec<u32> {
-        let bits = Logged::read(path, 100, command).unwrap().succeeded;
+        let bits = Logged::read(path, 100, 0, command).unwrap().succeeded;
         (0..100).filter(|i| bits.contains(*i)).collect()
     }
 
@@ -401,11 +409,11 @@ mod tests {
         log.flush().unwrap();
         assert_eq!(done(&path), [0, 1]);
         let other = |i: u32| format!("gzip -9 {i}").into_bytes();
-        let logged = Logged::read(&path, 100, other).unwrap();
+        let logged = Logged::read(&path, 100, 0, other).unwrap();
         assert_eq!((logged.succeeded.count(), logged.changed()), (0, 5));
         let said = logged.example().unwrap();
         assert_eq!(said, "item 1: `gzip 0` there, `gzip -9 0` now");
-        let shorter = Logged::read(&path, 1, command).unwrap();
+        let shorter = Logged::read(&path, 1, 0, command).unwrap();
         assert_eq!((shorter.succeeded.count(), shorter.changed()), (1, 0), "it may be shorter");
     }
 
@@ -417,16 +425,16 @@ mod tests {
         let other = |i: u32| format!("gunzip {i}").into_bytes();
         (0..40).for_each(|item| push(&mut log, item, Ending::Exited(0)));
         log.flush().unwrap();
-        let logged = Logged::read(&path, 40, other).unwrap();
+        let logged = Logged::read(&path, 40, 0, other).unwrap();
         assert_eq!((logged.succeeded.count(), logged.changed()), (0, 40));
         // Run again with the other command, the second half only.
         let text = std::fs::read_to_string(&path).unwrap();
         let again: Vec<String> =
             text.lines().skip(21).map(|line| line.replace("gzip", "gunzip") + "\n").collect();
         std::fs::write(&path, text + &again.concat()).unwrap();
-        let logged = Logged::read(&path, 40, other).unwrap();
+        let logged = Logged::read(&path, 40, 0, other).unwrap();
         assert_eq!((logged.succeeded.count(), logged.changed()), (20, 20));
-        let (_, kept) = (logged, Logged::read(&path, 40, command).unwrap());
+        let (_, kept) = (logged, Logged::read(&path, 40, 0, command).unwrap());
         assert_eq!((kept.succeeded.count(), kept.changed()), (40, 20), "both ran");
     }
 
@@ -436,7 +444,7 @@ mod tests {
         let path = dir.path().join("log");
         assert_eq!(done(&path), [0; 0]);
         std::fs::write(&path, "precious\n").unwrap();
-        let err = Logged::read(&path, 1, command).unwrap_err().to_string();
+        let err = Logged::read(&path, 1, 0, command).unwrap_err().to_string();
         assert!(err.contains("is not a job log") && err.contains("hint:"), "{err}");
     }
 
@@ -493,9 +501,15 @@ mod tests {
             push(&mut log, item, Ending::Exited(status));
         }
         log.flush().unwrap();
-        let logged = Logged::read(&path, 9, command).unwrap();
+        let logged = Logged::read(&path, 9, 0, command).unwrap();
         let of = |bits: &Bits| (0..9).filter(|i| bits.contains(*i)).collect::<Vec<_>>();
         assert_eq!((of(&logged.succeeded), of(&logged.failed)), (vec![1, 2, 3], vec![0]));
+        // From here on they count, and what failed before is to run again.
+        let from = log.written();
+        push(&mut log, 4, Ending::Exited(1));
+        log.flush().unwrap();
+        let logged = Logged::read(&path, 9, from, command).unwrap();
+        assert_eq!((of(&logged.succeeded), of(&logged.failed)), (vec![1, 2, 3], vec![4]));
     }
 
     proptest! {

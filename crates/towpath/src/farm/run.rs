@@ -51,8 +51,8 @@ pub struct FarmOptions {
     /// Leave out what the job log tells to have succeeded, and add to it.
     pub resume: bool,
     /// When resuming, go on as the farm that was interrupted: what the job log tells to have failed
-    /// is left out, too, and all of it counts as done by this one.
-    pub goes_on: bool,
+    /// from this byte on is left out, too, and all of it counts as done by this one.
+    pub goes_on: Option<u64>,
     /// When resuming, run items again that stand in the job log with another command; else such
     /// ones are refused.
     pub rerun_changed: bool,

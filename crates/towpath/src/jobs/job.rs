@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::config::VmDir;
@@ -29,19 +30,21 @@ const LOG_MAX: u64 = 256 << 20;
 const SMALL: u64 = 16 << 20;
 
 /// Files of a job.
+const HOME_VAR: &str = "TOWPATH_HOME";
 const ABOUT: &str = "about";
 pub(super) const ARGS: &str = "args";
 pub(super) const ENVIRON: &str = "environ";
 const ITEMS: &str = "items";
 const MARK: &str = "mark";
 pub(super) const OUTCOME: &str = "outcome";
-pub(super) const END: &str = "end";
 /// The farm's job log, where it was given none.
 pub const JOBLOG: &str = "joblog";
 pub(super) const UNSERVED: &str = "unserved";
 pub(super) const WAITS: &str = "waits";
 pub(super) const ENDED: &str = "ended";
 const AGAIN: &str = "again";
+/// Of all jobs: the last number that was given.
+const LAST: &str = "last";
 
 /// A job cannot be kept, or is not there.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +165,7 @@ pub fn find(vm: &VmDir, number: usize) -> Result<Job, JobError> {
 pub struct Making {
     job: Job,
     lock: Option<Lock>,
+    is_done: bool,
 }
 
 /// Makes a place for a job.
@@ -172,11 +176,17 @@ pub fn make(vm: &VmDir) -> Result<Making, JobError> {
     let ended = |job: &&Job| matches!(job.state(), State::Ended(_));
     let over: Vec<&Job> = there.iter().filter(ended).collect();
     for job in &over[..over.len().saturating_sub(ENDED_MAX - 1)] {
-        job.forget()?;
+        // Another one may do the same at this moment.
+        let _ = job.forget();
     }
     let mut numbers = dir.numbered()?;
     numbers.sort_unstable();
-    let mut number = numbers.last().map_or(1, |last| last.saturating_add(1));
+    let mut last = String::new();
+    if let Some(file) = peek(&path.join(LAST)) {
+        let _ = file.take(32).read_to_string(&mut last);
+    }
+    let last = last.trim().parse().unwrap_or(0).max(numbers.last().copied().unwrap_or(0));
+    let mut number = last.saturating_add(1);
     for left in numbers.iter().map(|n| path.join(n.to_string())) {
         // Whoever was making one has died.
         if !left.join(ABOUT).exists() && !is_locked(&left) && left.join("lock").exists() {
@@ -190,8 +200,14 @@ pub fn make(vm: &VmDir) -> Result<Making, JobError> {
         let path = path.join(number.to_string());
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {
-                let lock = Lock::take(&path)?;
-                return Ok(Making { job: Job { number, path }, lock });
+                let job = Job { number, path };
+                let lock = Lock::take(&job.path);
+                let mut making = Making { job, lock: None, is_done: false };
+                let lock = lock?.ok_or(JobError::NotStarted(number, "its lock is held".into()))?;
+                let mut file = dir.file(LAST, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+                let _ = write!(file, "{number}");
+                making.lock = Some(lock);
+                return Ok(making);
             }
             // Another one is started at this moment.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -213,21 +229,26 @@ impl Making {
         job.put(ARGS, &joined(args.iter().map(OsString::as_os_str)))?;
         let environ: Vec<OsString> = std::env::vars_os()
             .map(|(mut name, value)| {
+                // It is the same one from wherever its minder is started.
+                let absolute = if name == HOME_VAR { fs::canonicalize(&value).ok() } else { None };
                 name.push("=");
-                name.push(value);
+                name.push(absolute.map_or(value, PathBuf::into_os_string));
                 name
             })
             .collect();
         job.put(ENVIRON, &joined(environ.iter().map(OsString::as_os_str)))?;
         job.put(ABOUT, &serde_json::to_vec(about).unwrap_or_default())?;
-        self.lock = None;
+        self.is_done = true;
+        if let Some(lock) = self.lock.take() {
+            lock.clear().map_err(failed("cannot write", &job.path.join("lock")))?;
+        }
         Ok(self.job.clone())
     }
 }
 
 impl Drop for Making {
     fn drop(&mut self) {
-        if self.lock.is_some() {
+        if !self.is_done {
             let _ = fs::remove_dir_all(&self.job.path);
         }
     }
@@ -338,19 +359,24 @@ impl Job {
         self.put(UNSERVED, b"")
     }
 
-    /// What has failed is to run once more when it goes on.
+    /// What has failed so far is to run once more when it goes on.
     pub fn runs_again(&self) -> Result<(), JobError> {
-        self.put(AGAIN, b"")
+        self.put(AGAIN, self.mark().unwrap_or_default().log.to_string().as_bytes())
     }
 
-    /// Whether that is so.
-    pub fn is_again(&self) -> bool {
-        self.has(AGAIN)
+    /// From which byte of its job log on failures are results: those before are to run again.
+    pub fn failed_from(&self) -> u64 {
+        let text = self.get(AGAIN).and_then(|bytes| String::from_utf8(bytes).ok());
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether nothing more can be written where it is kept.
+    pub fn is_disk_full(&self) -> bool {
+        rustix::fs::statvfs(&self.path).is_ok_and(|disk| disk.f_bavail == 0)
     }
 
     /// Its client ends by itself, with this exit status.
     pub fn client_ends(&self, status: u8) -> Result<(), JobError> {
-        self.drop_file(AGAIN);
         self.put(OUTCOME, status.to_string().as_bytes())
     }
 
@@ -359,13 +385,11 @@ impl Job {
     }
 
     /// Has it end: politely, or at once.
-    pub fn end(&self, at_once: bool) -> Result<(), JobError> {
-        self.put(END, if at_once { b"kill" } else { b"" })?;
+    pub fn end(&self, at_once: bool) {
         if let Some(minder) = self.minder() {
             minder.wake();
-            minder.terminate();
+            minder.signal(if at_once { Signal::USR2 } else { Signal::USR1 });
         }
-        Ok(())
     }
 
     /// Lines of its own job log, each a result; items that ran again have several.
@@ -458,7 +482,7 @@ mod tests {
         // Whoever made it was killed.
         fs::create_dir(&path).unwrap();
         fs::write(path.join("lock"), "1\n").unwrap();
-        assert_eq!(created(&vm).number, 2);
+        assert_eq!(created(&vm).number, 3, "none is given twice");
         assert!(!path.exists());
     }
 

@@ -11,16 +11,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::job::{
-    ARGS, About, END, ENDED, ENVIRON, Ended, JOB_VAR, Job, JobError, OUTCOME, UNSERVED, WAITS,
-    failed, now_s, parted,
+    ARGS, About, ENDED, ENVIRON, Ended, JOB_VAR, Job, JobError, OUTCOME, UNSERVED, WAITS, failed,
+    now_s, parted,
 };
 use super::spool::Spool;
 use crate::client::Client;
@@ -34,12 +36,18 @@ pub const ERR: &str = "err";
 /// What its client and its minder say.
 pub const SAID: &str = "said";
 
+/// This program, also where its file was replaced meanwhile.
+pub const SELF: &str = "/proc/self/exe";
 /// How often interrupts are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long is waited before a client is started again, at first.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The same at most.
 const AGAIN_MAX: Duration = Duration::from_mins(1);
+/// How long a client may take to end that was killed politely.
+const FIRM: Duration = Duration::from_secs(5);
+/// Status of a job that was told to end.
+const INTERRUPTED: u8 = 130;
 /// A client that ends so often in a row, with nothing done between, is not started again.
 const VAIN_MAX: u32 = 10;
 
@@ -52,14 +60,46 @@ pub fn is_client(job: &Job) -> bool {
     minder.is_some() && parent(std::process::id()) == minder && signal.is_ok()
 }
 
-/// What interrupts the minder: the first, the second time.
-pub type Interrupts<'a> = [&'a AtomicBool; 2];
+/// What a minder is told by signals.
+#[derive(Debug, Default)]
+struct Told {
+    /// The machine goes down, or whoever started it all: it is to go on later.
+    stop: Arc<AtomicBool>,
+    /// It is to end.
+    end: Arc<AtomicBool>,
+    /// At once.
+    kill: Arc<AtomicBool>,
+}
+
+impl Told {
+    fn hear() -> io::Result<Self> {
+        let told = Self::default();
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            signal_hook::flag::register(signal, told.stop.clone())?;
+        }
+        signal_hook::flag::register(SIGUSR1, told.end.clone())?;
+        signal_hook::flag::register(SIGUSR2, told.kill.clone())?;
+        Ok(told)
+    }
+
+    fn ends(&self) -> bool {
+        self.end.load(Ordering::Relaxed) || self.kills()
+    }
+
+    fn kills(&self) -> bool {
+        self.kill.load(Ordering::Relaxed)
+    }
+
+    fn any(&self) -> bool {
+        self.ends() || self.stop.load(Ordering::Relaxed)
+    }
+}
 
 struct Minder<'a> {
     vm: &'a VmDir,
     job: &'a Job,
     about: About,
-    interrupts: Interrupts<'a>,
+    told: Told,
     said: Spool,
     unwritten: u64,
 }
@@ -67,29 +107,31 @@ struct Minder<'a> {
 /// Minds a job to its end, and gives that; `None` where another one minds it, or where this one is
 /// interrupted and nobody wants the job to end: the machine goes down, and it may go on later.
 /// `begins` is called once it has the job.
-pub fn mind(
-    vm: &VmDir,
-    job: &Job,
-    interrupts: Interrupts<'_>,
-    begins: &mut dyn FnMut(),
-) -> Result<Option<Ended>, JobError> {
+pub fn mind(vm: &VmDir, job: &Job, begins: &mut dyn FnMut()) -> Result<Option<Ended>, JobError> {
+    let told = Told::hear().map_err(failed("cannot handle signals for", &job.path))?;
     let Some(lock) = Lock::take(&job.path)? else { return Ok(None) };
     let about = job.about().ok_or(JobError::None(job.number))?;
-    for stale in [ENDED, WAITS, END] {
+    for stale in [ENDED, WAITS] {
         job.drop_file(stale);
     }
     // Where this process is killed its client lives on for an instant.
     lock.lend().map_err(failed("cannot lend", &job.path))?;
     let said = Spool::open(&job.path.join(SAID), about.keep)?;
     begins();
-    let mut minder = Minder { vm, job, about, interrupts, said, unwritten: 0 };
+    let mut minder = Minder { vm, job, about, told, said, unwritten: 0 };
     let status = minder.run()?;
     job.drop_file(WAITS);
-    if minder.is_interrupted() && !job.has(END) {
+    let Some(status) = status.or_else(|| minder.told.ends().then_some(INTERRUPTED)) else {
         return Ok(None);
-    }
+    };
     let ended = Ended { status, at_s: now_s(), unwritten: minder.unwritten };
-    job.put(ENDED, &serde_json::to_vec(&ended).unwrap_or_default())?;
+    let written = serde_json::to_vec(&ended).unwrap_or_default();
+    // It is not to be forgotten how it ended: as soon as there is room.
+    while let Err(why) = job.put(ENDED, &written) {
+        if !minder.pause(AGAIN) {
+            return Err(why);
+        }
+    }
     drop(lock);
     Ok(Some(ended))
 }
@@ -101,7 +143,8 @@ fn shell_status(status: ExitStatus) -> u8 {
 }
 
 impl Minder<'_> {
-    fn run(&mut self) -> Result<u8, JobError> {
+    /// Gives its exit status; `None` where it has not ended, or that is not known.
+    fn run(&mut self) -> Result<Option<u8>, JobError> {
         let (mut vain, mut done, mut wait) = (0, self.job.results(), AGAIN);
         loop {
             self.job.drop_file(UNSERVED);
@@ -110,14 +153,21 @@ impl Minder<'_> {
                 Ok(status) => status,
                 Err(why) => {
                     self.say(&format!("its client cannot be run: {why}"));
-                    return Ok(255);
+                    return Ok(None);
                 }
             };
-            let outcome = self.job.outcome().filter(|_| self.about.resumes);
-            let unserved = self.job.has(UNSERVED);
-            if outcome.is_some() || !self.about.resumes || self.is_interrupted() {
-                return Ok(outcome.unwrap_or_else(|| shell_status(status)));
+            if !self.about.resumes {
+                let known = status.signal().is_none() && !self.told.stop.load(Ordering::Relaxed);
+                return Ok(known.then(|| shell_status(status)));
             }
+            if self.told.any() {
+                let ended = self.job.outcome().filter(|_| self.told.ends());
+                return Ok(ended);
+            }
+            if let Some(outcome) = self.job.outcome() {
+                return Ok(Some(outcome));
+            }
+            let unserved = self.job.has(UNSERVED);
             if !unserved {
                 self.say(&format!("its client was ended ({status}): it goes on"));
             }
@@ -126,22 +176,25 @@ impl Minder<'_> {
             done = now;
             if vain >= VAIN_MAX {
                 self.say(&format!("given up after {VAIN_MAX} starts without a result"));
-                return Ok(shell_status(status));
+                return Ok(Some(255));
             }
-            if unserved && !self.wait_for_daemon()? || !self.pause(wait.min(AGAIN_MAX)) {
-                return Ok(shell_status(status));
+            if unserved && !self.wait_for_daemon()?
+                || !self.wait_for_room()
+                || !self.pause(wait.min(AGAIN_MAX))
+            {
+                return Ok(None);
             }
         }
     }
 
-    fn is_interrupted(&self) -> bool {
-        self.interrupts[0].load(Ordering::Relaxed)
-    }
-
-    /// How often it was interrupted, or is to be.
-    fn interruptions(&self) -> usize {
-        let came = self.interrupts.iter().filter(|i| i.load(Ordering::Relaxed)).count();
-        if came > 0 && self.job.get(END).is_some_and(|how| how == b"kill") { 2 } else { came }
+    /// Waits until there is room for what it is to keep; false after an interrupt.
+    fn wait_for_room(&self) -> bool {
+        while self.job.is_disk_full() {
+            if !self.pause(AGAIN) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Waits until a daemon of this machine answers; false after an interrupt.
@@ -166,10 +219,10 @@ impl Minder<'_> {
     /// Waits; false after an interrupt.
     fn pause(&self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
-        while Instant::now() < until && !self.is_interrupted() {
+        while Instant::now() < until && !self.told.any() {
             std::thread::sleep(LOOK);
         }
-        !self.is_interrupted()
+        !self.told.any()
     }
 
     /// Runs the client to its end.
@@ -178,7 +231,7 @@ impl Minder<'_> {
         let missing = |what: &str| io::Error::new(io::ErrorKind::NotFound, format!("no {what}"));
         let args = parted(&self.job.get(ARGS).ok_or_else(|| missing(ARGS))?);
         let environ = parted(&self.job.get(ENVIRON).ok_or_else(|| missing(ENVIRON))?);
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(SELF);
         command.args(args).env_clear().current_dir(&self.about.workdir);
         for variable in environ {
             let variable = variable.as_bytes();
@@ -231,16 +284,26 @@ impl Minder<'_> {
         let pid = Pid::from_raw(child.id().cast_signed());
         let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let look = Timespec::try_from(LOOK).ok();
-        let mut passed = 0;
+        let (mut passed, mut firm_at) = (0, None);
+        let send = |signal| {
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, signal);
+            }
+        };
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            if self.interruptions() > passed
-                && let Some(pid) = pid
-            {
+            let wanted = if self.told.kills() { 2 } else { u8::from(self.told.any()) };
+            if wanted > passed {
                 passed += 1;
-                let _ = kill_process(pid, Signal::INT);
+                send(Signal::INT);
+                // Where it is stopped it hears nothing.
+                send(Signal::CONT);
+                firm_at = (passed == 2).then(|| Instant::now() + FIRM);
+            }
+            if firm_at.is_some_and(|at| at <= Instant::now()) {
+                send(Signal::KILL);
             }
             match &process {
                 Some(process) => {

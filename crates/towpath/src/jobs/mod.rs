@@ -13,11 +13,11 @@
 //! ├── unserved      its client found no daemon to work with
 //! ├── waits         its minder waits for a daemon
 //! ├── outcome       the exit status of its client, which has ended by itself
-//! ├── again         those that failed are to run once more
-//! ├── end           somebody wants it to end: politely, or with `kill` in it
+//! ├── again         failures from this byte of the job log on are results; earlier ones are to run again
 //! ├── ended         how it ended, as JSON
 //! └── out/ err/ said/    what it printed, and what was said about it ([`spool`])
 //! ```
+//! Beside them `jobs/last` has the last number that was given: none is given twice.
 //! Times are seconds since the Unix epoch by this machine's clock.
 
 pub mod minder;

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -83,6 +84,10 @@ impl Spool {
             let file = self.dir.secret(&name(at), OFlags::WRONLY).map_err(io::Error::other)?;
             file.set_len(end - at)?;
             self.files.push_back((at, end - at));
+        }
+        if self.end() < end || self.files.is_empty() {
+            // What was before is gone: others know places in the stream.
+            self.files = [(end, 0)].into();
         }
         Ok(())
     }
@@ -190,8 +195,9 @@ impl Kept {
         }
         let room = buf.len().min(left);
         let buf = &mut buf[..room];
+        // One that was removed may have more in it than the stream has.
+        self.file.take_if(|(_, file)| file.metadata().is_ok_and(|meta| meta.nlink() == 0));
         if let Some((_, file)) = &mut self.file {
-            // Also of one that is removed meanwhile.
             let read = file.read(buf)?;
             if read > 0 {
                 self.at += read as u64;
@@ -272,6 +278,29 @@ mod tests {
             assert_eq!(seen, [&written[..end as usize], b"and on"].concat(), "{end}");
             assert_eq!(all(&mut Kept::new(path.clone())), (seen, 0));
         }
+    }
+
+    #[test]
+    fn a_stream_of_which_nothing_is_left_goes_on_where_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut spool = Spool::open(&path, 0).unwrap();
+        spool.write_all(&[1; 5000]).unwrap();
+        spool.flush().unwrap();
+        let mut kept = Kept::new(path.clone());
+        assert_eq!(all(&mut kept).0.len(), 5000);
+        // More than is kept, and then it does not count.
+        spool.write_all(&vec![2; 500_000]).unwrap();
+        spool.flush().unwrap();
+        for _ in 0..2 {
+            spool = Spool::open(&path, 0).unwrap();
+            spool.cut(5000).unwrap();
+            assert_eq!(spool.end(), 5000);
+        }
+        spool.write_all(b"on").unwrap();
+        spool.flush().unwrap();
+        assert_eq!(all(&mut kept), (b"on".to_vec(), 0));
+        assert_eq!(all(&mut Kept::new(path)), (b"on".to_vec(), 5000));
     }
 
     #[test]

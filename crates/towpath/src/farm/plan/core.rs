@@ -221,6 +221,11 @@ impl Plan {
         self.give_up_unstartable();
     }
 
+    /// Whether a host is given work.
+    pub fn is_up(&self, host: HostId) -> bool {
+        self.hosts.get(&host).is_some_and(HostLoad::is_up)
+    }
+
     /// The daemon is gone: nothing is known of any host, and what runs is lost.
     pub fn lose_daemon(&mut self, now: Instant) {
         self.silent.clear();
