@@ -53,18 +53,17 @@ pub(super) struct Screen<O: Output, E: Output> {
     pub(super) printer: Printer<O, E>,
     pub(super) meter: Meter,
     pub(super) out_is_terminal: bool,
-    /// Where a job keeps how far its output and its job log go together, and how far that was last.
+    /// Where a job keeps how far its output and its job log go together, and how far they last did.
     pub(super) mark: Option<(File, Mark)>,
 }
 
 impl<O: Output, E: Output> Screen<O, E> {
-    /// Writes the end of the output, and how far it goes. Nothing where there is output of which the
-    /// job log does not tell: that is cut off by whoever goes on.
+    /// Writes the end of the output, and how far it goes. Nothing where there is output of which
+    /// the job log does not tell: that is cut off by whoever goes on.
     pub(super) fn finish(&mut self, report: &Report) -> io::Result<()> {
         let last = self.mark.as_ref().map(|(_, last)| *last);
-        if last.is_some_and(|last| {
-            (self.printer.out.end(), self.printer.err.end()) != (last.out, last.err)
-        }) {
+        let ends = (self.printer.out.end(), self.printer.err.end());
+        if last.is_some_and(|last| ends != (last.out, last.err)) {
             return Ok(());
         }
         self.printer.report(report)?;

@@ -33,9 +33,10 @@ keeps what it prints (--keep-output), and a farm goes on when its client is kill
 daemons are: with what is not done, each item with one result. A command that `run --detach` began
 cannot go on; how it ended is not known then.
 
-STATE is `runs`, also while the disk is full and it waits for room; `waits` for a daemon of this machine to be up again; `interrupted` where its
-processes were killed, or the machine was: `towpath attach` has a farm go on; or `ended` with its
-exit status. DONE counts results of a farm's items; those of items that ran again count again.
+STATE is `runs`, also while the disk is full and it waits for room; `waits` for a daemon of this
+machine to be up again; `interrupted` where its processes were killed, or the machine was: `towpath
+attach` has a farm go on; or `ended` with its exit status. DONE counts results of a farm's items;
+those of items that ran again count again.
 
 Jobs that have ended are kept until they are forgotten; of more than 100 the oldest are."
 )]

@@ -168,7 +168,9 @@ fn what_failed_runs_once_more_though_its_client_is_killed_meanwhile() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     until(&vm, &number, |job| job["results"] == 4);
     let (_, clients) = processes(&vm, &number);
-    clients.into_iter().for_each(|client| Vm::signal(client, "-KILL"));
+    for client in clients {
+        Vm::signal(client, "-KILL");
+    }
     (2..=3).for_each(may_run);
     let job = until(&vm, &number, |job| job["state"] == "ended");
     assert_eq!((&job["results"], &job["status"]), (&6.into(), &3.into()));

@@ -265,8 +265,8 @@ const CHANGED_MAX: usize = 16;
 const SHOWN: usize = 60;
 
 impl Logged {
-    /// Reads what a log tells of `items` items; failures count from that byte on. `command` gives the
-    /// command of an item by its index from 0. No log is an empty log.
+    /// Reads what a log tells of `items` items; failures count from that byte on. `command` gives
+    /// the command of an item by its index from 0. No log is an empty log.
     pub(crate) fn read(
         path: &Path,
         items: u32,

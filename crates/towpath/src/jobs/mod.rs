@@ -13,7 +13,7 @@
 //! ├── unserved      its client found no daemon to work with
 //! ├── waits         its minder waits for a daemon
 //! ├── outcome       the exit status of its client, which has ended by itself
-//! ├── again         failures from this byte of the job log on are results; earlier ones are to run again
+//! ├── again         from this byte of the job log on failures are results; others run again
 //! ├── ended         how it ended, as JSON
 //! └── out/ err/ said/    what it printed, and what was said about it ([`spool`])
 //! ```
