@@ -102,11 +102,12 @@ pub(crate) fn attach(vm: &VmDir, args: &AttachArgs) -> anyhow::Result<ExitCode> 
         None => jobs::all(vm)?.pop().context("no job\nhint: `towpath farm --detach` makes one")?,
     };
     let about = job.about().context("what this job is cannot be read")?;
+    // First: an interrupt means this command, and not the job.
+    let interrupt = interrupt::flag()?;
     if job.state() == State::Interrupted && about.resumes && !args.no_wait {
         mind(vm, &job)?;
         eprintln!("job {} was interrupted: it goes on with what is not done", job.number);
     }
-    let interrupt = interrupt::flag()?;
     let mut view = View::new(&job);
     let mut was_full = false;
     loop {

@@ -185,7 +185,11 @@ fn a_client_that_is_stopped_ends_all_the_same() {
     let number = begin(&vm, &["farm", "--detach", "sleep", "600"], "1\n");
     let begun = Instant::now();
     let client = loop {
-        if let [client] = processes(&vm, &number).1[..] {
+        // Before it is that, it is another process of its minder's.
+        let is_it = |pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.ends_with(b"600\0"))
+        };
+        if let Some(client) = processes(&vm, &number).1.into_iter().find(is_it) {
             break client;
         }
         assert!(begun.elapsed() < PROMPT);
