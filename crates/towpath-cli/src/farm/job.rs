@@ -13,7 +13,7 @@ use towpath::farm::{
 };
 use towpath::jobs::minder::{ERR, OUT};
 use towpath::jobs::spool::Spool;
-use towpath::jobs::{self, JOBLOG, Job, Mark, SOURCE_MAX};
+use towpath::jobs::{self, JOBLOG, Job, SOURCE_MAX};
 
 use super::args::{FarmArgs, When};
 use super::command::{form, options, tell};
@@ -26,6 +26,8 @@ use crate::jobs::{Kind, start};
 pub(super) struct Sources<'a> {
     job: Option<(&'a Job, Does)>,
     next: Cell<usize>,
+    /// Most bytes of one.
+    max: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,11 +42,11 @@ impl<'a> Sources<'a> {
             Some(job) => Some((job, Does::ReadAgain)),
             None => None,
         };
-        Self { job, next: Cell::new(0) }
+        Self { job, next: Cell::new(0), max: SOURCE_MAX }
     }
 
     const fn kept(job: &'a Job) -> Self {
-        Self { job: Some((job, Does::Keep)), next: Cell::new(0) }
+        Self { job: Some((job, Does::Keep)), next: Cell::new(0), max: SOURCE_MAX }
     }
 
     /// The next one, with its name.
@@ -67,9 +69,9 @@ impl<'a> Sources<'a> {
         };
         let Some((job, _)) = self.job else { return Ok((source, name)) };
         let mut to = job.source(k, true)?;
-        let copied = io::copy(&mut source.take(SOURCE_MAX + 1), &mut to);
-        if copied.with_context(|| format!("keeping a copy of {name}"))? > SOURCE_MAX {
-            bail!("{name} has more than {SOURCE_MAX} bytes\nhint: make several farms of it");
+        let copied = io::copy(&mut source.take(self.max + 1), &mut to);
+        if copied.with_context(|| format!("keeping a copy of {name}"))? > self.max {
+            bail!("{name} has more than {} bytes\nhint: make several farms of it", self.max);
         }
         Ok((Box::new(BufReader::new(job.source(k, false)?)), name))
     }
@@ -134,13 +136,17 @@ fn client(vm: &VmDir, args: &FarmArgs, job: &Job) -> anyhow::Result<End> {
         Err(why) => return Ok(End::Unserved(why.to_string())),
     };
     let keep = job.about().context("what this job is")?.keep;
-    let mut spools = [OUT, ERR].map(|name| Spool::open(&job.path.join(name), keep));
-    cut_off(job, &mut spools, last)?;
-    let [out, err] = spools;
+    let [out, err] = [(OUT, last.out), (ERR, last.err)].map(|(name, end)| {
+        let mut spool = Spool::open(&job.path.join(name), keep)?;
+        spool.cut(end).context("cannot cut off output")?;
+        anyhow::Ok(spool)
+    });
+    let (out, err) = (out?, err?);
+    cut_off(&job.path.join(JOBLOG), last.log)?;
     let [interrupt, at_once] = crate::interrupt::twice()?;
     let options = FarmOptions { at_once, ..options };
     let mut screen = Screen {
-        printer: Printer::new(form(args), out?, err?),
+        printer: Printer::new(form(args), out, err),
         meter: Meter::new(When::Never, 0),
         out_is_terminal: false,
         mark: Some((job.mark_file()?, last)),
@@ -177,21 +183,12 @@ fn ends(
     Ok(End::Status(report.exit_status()))
 }
 
-/// Takes away what the last client wrote and did not get to the end with: items of which the job
-/// log has no line run again.
-fn cut_off(
-    job: &Job,
-    spools: &mut [Result<Spool, towpath::private::PrivateError>; 2],
-    mark: Mark,
-) -> anyhow::Result<()> {
-    for (spool, end) in spools.iter_mut().zip([mark.out, mark.err]) {
-        if let Ok(spool) = spool {
-            spool.cut(end).context("cannot cut off output")?;
-        }
-    }
-    match std::fs::OpenOptions::new().write(true).open(job.path.join(JOBLOG)) {
-        Ok(log) if log.metadata()?.len() > mark.log => {
-            log.set_len(mark.log).context("cannot cut off the job log")
+/// Takes away the lines that the last client wrote and did not get to the end with: their items run
+/// again, and their output is cut off, too.
+fn cut_off(log: &Path, len: u64) -> anyhow::Result<()> {
+    match File::options().write(true).open(log) {
+        Ok(log) if log.metadata()?.len() > len => {
+            log.set_len(len).context("cannot cut off the job log")
         }
         _ => Ok(()),
     }
@@ -204,5 +201,30 @@ const fn is_unserved(error: &FarmError, went_on: bool) -> bool {
         // It was there before.
         FarmError::UnknownHost { .. } => went_on,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use towpath::Home;
+
+    use super::*;
+
+    #[test]
+    fn sources_are_kept_as_they_were_within_their_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let vm = Home::at(dir.path().into()).vm("test").unwrap();
+        let making = jobs::make(&vm).unwrap();
+        let list = dir.path().join("list");
+        std::fs::write(&list, "a\nb\n").unwrap();
+        let read = |sources: &Sources<'_>| sources.read(&list, Separator::Line);
+        let tight = Sources { max: 3, ..Sources::kept(making.job()) };
+        let why = read(&tight).unwrap_err().to_string();
+        assert!(why.contains("more than 3 bytes") && why.contains("hint: "), "{why}");
+        let fits = Sources { max: 4, ..Sources::kept(making.job()) };
+        assert_eq!(read(&fits).unwrap().len(), 2);
+        std::fs::write(&list, "another\n").unwrap();
+        assert_eq!(read(&Sources::new(Some(making.job()))).unwrap().len(), 2);
+        assert_eq!(read(&Sources::new(None)).unwrap().len(), 1);
     }
 }

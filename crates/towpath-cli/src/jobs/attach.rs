@@ -101,7 +101,9 @@ pub(crate) fn attach(vm: &VmDir, args: &AttachArgs) -> anyhow::Result<ExitCode> 
         Some(number) => jobs::find(vm, number)?,
         None => jobs::all(vm)?.pop().context("no job\nhint: `towpath farm --detach` makes one")?,
     };
-    let about = job.about().context("what this job is cannot be read")?;
+    let about = job.about().with_context(|| {
+        format!("what job {0} is cannot be read\nhint: `towpath jobs forget {0}`", job.number)
+    })?;
     // First: an interrupt means this command, and not the job.
     let interrupt = interrupt::flag()?;
     if job.state() == State::Interrupted && about.resumes && !args.no_wait {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -9,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use towpath::VmDir;
 use towpath::jobs::{self, About, JOB_VAR, Job, JobError, Making, minder};
+use towpath::start::launch::quote;
 use towpath_report::units;
 use towpath_wire::ByteSize;
 
@@ -54,7 +56,7 @@ pub(crate) fn start(
     kind: Kind,
 ) -> anyhow::Result<()> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let shown: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    let shown: Vec<String> = words.iter().map(|word| quote(&word.to_string_lossy())).collect();
     let about = About {
         command: shown.join(" "),
         workdir: std::env::current_dir().context("this directory")?,
@@ -74,19 +76,11 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// A word as a shell wants it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=@%+{}".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 /// Starts a process that minds a job.
 pub(super) fn mind(vm: &VmDir, job: &Job) -> anyhow::Result<()> {
     let mut command = Command::new(minder::SELF);
     command
+        .arg0(minder::NAME)
         .args(["--vm", &vm.name, "jobs", "mind", &job.number.to_string()])
         .env_remove(JOB_VAR)
         .stdin(Stdio::null())
@@ -127,16 +121,5 @@ pub(super) fn minding(vm: &VmDir, number: usize) -> anyhow::Result<ExitCode> {
             let _ = putln!("{}", e.to_string().replace('\n', "; "));
             Err(e.into())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_shown_as_a_shell_wants_them() {
-        let shown = ["sh", "-c", "echo it's $1", "", "{}"].map(quoted).join(" ");
-        assert_eq!(shown, r"sh -c 'echo it'\''s $1' '' {}");
     }
 }

@@ -281,6 +281,31 @@ fn items_of_a_lost_host_run_elsewhere() {
 }
 
 #[test]
+fn a_host_that_starts_again_is_known_by_its_new_id_and_no_more_by_its_old_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut told = false;
+    let again = Host { id: HostId::new(2, 9).unwrap(), ..host(2) };
+    let script: Script = Box::new(move |request| match request {
+        Request::Spawn { tag, host: at, .. } if at == host(2).id => {
+            // The news comes first; nobody has ever heard that the old one was lost.
+            let news = (!told).then(|| Reply::HostEvent(HostEvent::Added(again.clone())));
+            told = true;
+            let refused = Ending::Refused("no host h2.1 in the host table".into());
+            Some(news.into_iter().chain([ended(tag, refused)]).collect())
+        }
+        Request::Spawn { tag, spec, .. } => Some(echo(tag, &spec)),
+        _ => Some(vec![]),
+    });
+    let options = FarmOptions { retries: 1, ..options(300) };
+    let socket = daemon(dir.path(), "a", script);
+    let (outcome, sink) = farm(&options, &[socket], &AtomicBool::new(false));
+    assert_eq!((outcome.report.succeeded, sink.text), (300, serial(300)));
+    let standing: Vec<_> = outcome.report.hosts.iter().map(|h| h.standing).collect();
+    assert_eq!(standing.iter().filter(|standing| **standing == "lost").count(), 1);
+    assert_eq!(standing.len(), 4);
+}
+
+#[test]
 fn an_interrupt_kills_what_runs_and_reports_what_was_done() {
     let dir = tempfile::tempdir().unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));

@@ -29,8 +29,8 @@ const LOG_MAX: u64 = 256 << 20;
 /// Most bytes of a small file.
 const SMALL: u64 = 16 << 20;
 
-/// Files of a job.
 const HOME_VAR: &str = "TOWPATH_HOME";
+/// Files of a job.
 const ABOUT: &str = "about";
 pub(super) const ARGS: &str = "args";
 pub(super) const ENVIRON: &str = "environ";
@@ -68,7 +68,10 @@ pub enum JobError {
     #[error("job {0} cannot go on: only a farm can\nhint: start it anew")]
     CannotGoOn(usize),
     /// Its minder did not start.
-    #[error("job {0} was not started: {1}")]
+    #[error(
+        "job {0} was not started: {1}\n\
+         hint: is there room, and are more processes allowed (`ulimit -u`)? Then start it again"
+    )]
     NotStarted(usize, String),
 }
 
@@ -238,10 +241,10 @@ impl Making {
             .collect();
         job.put(ENVIRON, &joined(environ.iter().map(OsString::as_os_str)))?;
         job.put(ABOUT, &serde_json::to_vec(about).unwrap_or_default())?;
-        self.is_done = true;
-        if let Some(lock) = self.lock.take() {
+        if let Some(lock) = &self.lock {
             lock.clear().map_err(failed("cannot write", &job.path.join("lock")))?;
         }
+        self.is_done = true;
         Ok(self.job.clone())
     }
 }
@@ -532,6 +535,22 @@ mod tests {
         assert_eq!(left.len(), ENDED_MAX + 1);
         assert_eq!((left[0], left[1]), (running.number, 3), "2 was the oldest that had ended");
         assert_eq!(left.last(), Some(&last.number));
+    }
+
+    #[test]
+    fn jobs_that_another_user_may_have_put_there_are_not_looked_at() {
+        let (_dir, vm) = vm();
+        let job = created(&vm);
+        let open = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        open(&vm.jobs(), 0o777);
+        assert!(matches!(all(&vm), Err(JobError::Private(PrivateError::Exposed { .. }))));
+        assert!(matches!(make(&vm), Err(JobError::Private(PrivateError::Exposed { .. }))));
+        open(&vm.jobs(), 0o700);
+        open(&job.path, 0o777);
+        assert!(matches!(job.source(0, false), Err(JobError::Private(_))));
+        assert!(matches!(Lock::take(&job.path), Err(PrivateError::Exposed { .. })));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,8 @@ pub const SAID: &str = "said";
 
 /// This program, also where its file was replaced meanwhile.
 pub const SELF: &str = "/proc/self/exe";
+/// What it is called in lists of processes.
+pub const NAME: &str = "towpath";
 /// How often interrupts are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long is waited before a client is started again, at first.
@@ -51,8 +53,7 @@ const INTERRUPTED: u8 = 130;
 /// A client that ends so often in a row, with nothing done between, is not started again.
 const VAIN_MAX: u32 = 10;
 
-/// Whether this process is the client of the job at `path`, run by its minder; if so it ends with
-/// that.
+/// Whether this process is the client of a job, run by its minder; if so it ends with that.
 pub fn is_client(job: &Job) -> bool {
     let minder = job.minder().map(|minder| minder.pid);
     let signal = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -178,7 +179,7 @@ impl Minder<'_> {
                 self.say(&format!("given up after {VAIN_MAX} starts without a result"));
                 return Ok(Some(255));
             }
-            if unserved && !self.wait_for_daemon()?
+            if unserved && !self.wait_for_daemon()
                 || !self.wait_for_room()
                 || !self.pause(wait.min(AGAIN_MAX))
             {
@@ -198,22 +199,23 @@ impl Minder<'_> {
     }
 
     /// Waits until a daemon of this machine answers; false after an interrupt.
-    fn wait_for_daemon(&mut self) -> Result<bool, JobError> {
+    fn wait_for_daemon(&mut self) -> bool {
         let answers = |vm: &VmDir| {
             let sockets = vm.sockets().unwrap_or_default();
             sockets.iter().any(|socket| Client::connect(socket).is_ok())
         };
         if !answers(self.vm) {
             self.say("no daemon of this machine answers: it goes on once one does");
-            self.job.put(WAITS, b"")?;
+            // Where the disk is full it is not shown that it waits.
+            let _ = self.job.put(WAITS, b"");
         }
         while !answers(self.vm) {
             if !self.pause(AGAIN) {
-                return Ok(false);
+                return false;
             }
         }
         self.job.drop_file(WAITS);
-        Ok(true)
+        true
     }
 
     /// Waits; false after an interrupt.
@@ -232,7 +234,7 @@ impl Minder<'_> {
         let args = parted(&self.job.get(ARGS).ok_or_else(|| missing(ARGS))?);
         let environ = parted(&self.job.get(ENVIRON).ok_or_else(|| missing(ENVIRON))?);
         let mut command = Command::new(SELF);
-        command.args(args).env_clear().current_dir(&self.about.workdir);
+        command.arg0(NAME).args(args).env_clear().current_dir(&self.about.workdir);
         for variable in environ {
             let variable = variable.as_bytes();
             if let Some(at) = variable.iter().position(|b| *b == b'=') {

@@ -127,7 +127,7 @@ const fn program_hint(status: Option<i32>) -> &'static str {
 }
 
 /// Words for a shell (of either family) that come out of it as they are.
-fn quote(word: &str) -> String {
+pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.into();
