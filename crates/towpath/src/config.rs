@@ -216,30 +216,53 @@ pub fn make_dir(path: &Path) -> Result<(), ConfigError> {
 }
 
 /// Reads a 32-byte key that nobody else can read; makes one if there is none.
+///
+/// A key comes into being whole: it is written under a name of its own first, since whoever writes
+/// it may be killed in between. Of several that make it at once one wins, and all have that one's.
 pub fn key_file(path: &Path) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
     let dir = Dir::make(path.parent().unwrap_or(Path::new(".")))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let made = dir.secret(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
-    match made {
-        Ok(mut file) => {
-            let key = RealCrypto::generate_secret();
-            file.write_all(&*key).map_err(|e| {
-                let _ = fs::remove_file(path);
-                file_error("cannot write", path)(e)
-            })?;
-            Ok(key)
-        }
-        Err(PrivateError::System { why, .. }) if why.kind() == io::ErrorKind::AlreadyExists => {
-            // With room for a byte too many, so that nothing is left behind in a smaller place.
-            let mut bytes = Zeroizing::new(Vec::with_capacity(64));
-            let file = dir.secret(name, OFlags::RDONLY)?;
-            file.take(33).read_to_end(&mut bytes).map_err(file_error("cannot read", path))?;
-            let key: Result<[u8; 32], _> = bytes[..].try_into();
-            let len = bytes.len();
-            key.map(Zeroizing::new).map_err(|_| ConfigError::Key { path: path.into(), len })
-        }
-        Err(e) => Err(e.into()),
+    if let Some(key) = read_key(&dir, name, path)? {
+        return Ok(key);
     }
+    let key = RealCrypto::generate_secret();
+    let draft = format!("{name}.{}", std::process::id());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    let mut file = dir.secret(&draft, flags)?;
+    let written = file.write_all(&*key).and_then(|()| file.sync_all());
+    let named = written
+        .map_err(file_error("cannot write", path))
+        .and_then(|()| Ok(dir.name_new(&draft, name)?))
+        .inspect_err(|_| dir.remove(&draft));
+    if named? {
+        return Ok(key);
+    }
+    dir.remove(&draft);
+    // Somebody was quicker.
+    let gone = || file_error("cannot read", path)(io::ErrorKind::NotFound.into());
+    read_key(&dir, name, path)?.ok_or_else(gone)
+}
+
+/// The key that a file holds; `None`: there is no file, or one that was made and never written.
+fn read_key(
+    dir: &Dir,
+    name: &str,
+    path: &Path,
+) -> Result<Option<Zeroizing<[u8; 32]>>, ConfigError> {
+    let file = match dir.secret(name, OFlags::RDONLY) {
+        Ok(file) => file,
+        Err(PrivateError::System { why, .. }) if why.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(e) => return Err(e.into()),
+    };
+    // With room for a byte too many, so that nothing is left behind in a smaller place.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(64));
+    file.take(33).read_to_end(&mut bytes).map_err(file_error("cannot read", path))?;
+    let key: Result<[u8; 32], _> = bytes[..].try_into();
+    let len = bytes.len();
+    key.map(|key| Some(Zeroizing::new(key)))
+        .map_err(|_| ConfigError::Key { path: path.into(), len })
 }
 
 /// The path of a daemon's socket called `name`, checked for length.
@@ -267,6 +290,25 @@ mod tests {
         let key = vm.vm_key().unwrap();
         assert_eq!(vm.vm_key().unwrap(), key);
         assert_ne!(*key, [0; 32]);
+    }
+
+    /// A start that was killed left its key half written, under a name that nobody reads.
+    #[test]
+    fn a_key_comes_into_being_whole_and_is_one_for_all_that_make_it_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host.key");
+        let left = dir.path().join(format!("host.key.{}", std::process::id()));
+        fs::write(&left, [1, 2, 3]).unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
+        let key = key_file(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), *key);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+        let private = Dir::make(dir.path()).unwrap();
+        fs::write(&left, [9; 32]).unwrap();
+        assert!(
+            !private.name_new(left.file_name().unwrap().to_str().unwrap(), "host.key").unwrap()
+        );
+        assert_eq!(key_file(&path).unwrap(), key, "the first one wins");
     }
 
     #[test]

@@ -22,8 +22,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, open, openat,
-    readlinkat,
+    AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, fstat, fstatfs, linkat,
+    mkdirat, open, openat, readlinkat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -141,6 +141,29 @@ impl Dir {
             rustix::fs::ftruncate(&fd, 0).map_err(|e| system("cannot write", &path, e))?;
         }
         Ok(fd.into())
+    }
+
+    /// Gives a file in it the name that it is to have; false: another file has that. Where the
+    /// file system cannot do that in one step, the new name is a second one for a moment.
+    pub fn name_new(&self, from: &str, to: &str) -> Result<bool, PrivateError> {
+        let noreplace = RenameFlags::NOREPLACE;
+        let named = match renameat_with(&self.fd, from, &self.fd, to, noreplace) {
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                linkat(&self.fd, from, &self.fd, to, AtFlags::empty())
+                    .inspect(|()| self.remove(from))
+            }
+            named => named,
+        };
+        match named {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(e) => Err(system("cannot name", &self.path.join(to), e)),
+        }
+    }
+
+    /// Takes a file out of it, if it is there.
+    pub fn remove(&self, name: &str) {
+        let _ = unlinkat(&self.fd, name, AtFlags::empty());
     }
 
     /// The directories in it whose names are numbers; each is to be ours.
