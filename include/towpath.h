@@ -315,6 +315,13 @@ enum towpath_class {
     TOWPATH_ONCE = 3,      /* each at most once; nothing is repaired */
 };
 
+/* Until when `reserve_within_ns` counts. */
+enum towpath_until {
+    TOWPATH_LEFT = 0,    /* until a message has left this host */
+    TOWPATH_ARRIVED = 1, /* until it is in at the other host: every port on the way is asked, of the
+                            topology that the virtual machine knows (`towpath network`) */
+};
+
 typedef struct towpath_channel_spec {
     uint32_t cls;      /* enum towpath_class */
     uint32_t priority; /* 0 to 7: of what waits for one host, the higher goes first; messages: 4 */
@@ -331,7 +338,7 @@ typedef struct towpath_channel_spec {
     int64_t reserve_every_ns;
     int64_t reserve_within_ns;
     uint32_t reserve_burst;
-    uint32_t unused;
+    uint32_t reserve_until; /* enum towpath_until */
 } towpath_channel_spec;
 
 /* What a channel is that is asked for without a specification: ordered, priority 4, 64 KiB. */
@@ -375,6 +382,10 @@ typedef struct towpath_channel_status {
     uint64_t bytes_received;
     uint64_t waiting; /* bytes of room in use by what this task sent */
     int64_t rtt_ns;   /* round trip to the other host; TOWPATH_FOREVER: none, it is this one */
+    int64_t promised_ns; /* within so long it arrives, as was promised of the whole way */
+    int64_t took_p50_ns; /* how long messages took, by an estimate: half of them at most so long, */
+    int64_t took_p99_ns; /* 99 of 100, and the slowest; TOWPATH_FOREVER: none has arrived */
+    int64_t took_most_ns;
 } towpath_channel_status;
 int towpath_channel_look(towpath_task *task, towpath_channel channel,
                          towpath_channel_status *status);

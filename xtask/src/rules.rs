@@ -47,7 +47,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     sans_io(PROTO, &[WIRE]),
     sans_io(QOS, &[WIRE]),
     sans_io(BOUND, &[WIRE]),
-    sans_io(VM, &[WIRE]),
+    sans_io(VM, &[QOS, WIRE]),
     sans_io(MEDIA, &[WIRE]),
     sans_io(NODE, &[VM, MEDIA, QOS, PROTO, WIRE]),
     safe(SIM, &[NODE, VM, MEDIA, QOS, PROTO, WIRE]),

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use towpath_task::{Channel, ChannelSpec, ChannelStatus, Class, Reserve};
+use towpath_task::{Channel, ChannelSpec, ChannelStatus, Class, Reserve, Until};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, Out, needed, put, task_id, timeout};
@@ -21,7 +21,7 @@ pub(crate) struct CSpec {
     reserve_every_ns: i64,
     reserve_within_ns: i64,
     reserve_burst: u32,
-    unused: u32,
+    reserve_until: u32,
 }
 
 /// `towpath_channel_status` of the header.
@@ -37,10 +37,17 @@ pub(crate) struct CStatus {
     bytes_received: u64,
     waiting: u64,
     rtt_ns: i64,
+    promised_ns: i64,
+    took_p50_ns: i64,
+    took_p99_ns: i64,
+    took_most_ns: i64,
 }
 
 /// Classes by number, as in the header.
 const CLASSES: [Class; 4] = [Class::Ordered, Class::Unordered, Class::Timely, Class::Once];
+
+/// Until when a reservation counts, by number, as in the header.
+const UNTIL: [Until; 2] = [Until::Left, Until::Arrived];
 
 /// Nanoseconds; none: for ever.
 fn nanos(time: Option<Duration>) -> i64 {
@@ -55,19 +62,27 @@ impl CSpec {
         })?;
         let priority = u8::try_from(self.priority).unwrap_or(u8::MAX);
         let deadline = timeout(self.deadline_ns);
-        let reserve = (self.reserve_bytes > 0).then(|| self.reserve());
+        let reserve = (self.reserve_bytes > 0).then(|| self.reserve()).transpose()?;
         Ok(ChannelSpec { class, priority, deadline, window: self.window, reserve })
     }
 
-    fn reserve(&self) -> Reserve {
+    fn reserve(&self) -> Result<Reserve, Failure> {
         // What is below nothing is nothing, which is refused.
         let time = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
-        Reserve {
+        let until = UNTIL.get(self.reserve_until as usize).copied().ok_or_else(|| Failure {
+            code: Code::Argument,
+            why: format!(
+                "{} is none of TOWPATH_LEFT (0) and TOWPATH_ARRIVED (1)",
+                self.reserve_until
+            ),
+        })?;
+        Ok(Reserve {
+            until,
             bytes: self.reserve_bytes,
             every: time(self.reserve_every_ns),
             burst: self.reserve_burst,
             within: time(self.reserve_within_ns),
-        }
+        })
     }
 }
 
@@ -82,7 +97,7 @@ impl From<ChannelSpec> for CSpec {
             reserve_every_ns: spec.reserve.map_or(0, |r| nanos(Some(r.every))),
             reserve_within_ns: spec.reserve.map_or(0, |r| nanos(Some(r.within))),
             reserve_burst: spec.reserve.map_or(0, |r| r.burst),
-            unused: 0,
+            reserve_until: spec.reserve.map_or(0, |r| r.until as u32),
         }
     }
 }
@@ -100,6 +115,10 @@ impl From<ChannelStatus> for CStatus {
             bytes_received: status.bytes_received,
             waiting: status.waiting,
             rtt_ns: nanos(status.rtt),
+            promised_ns: nanos(status.promised),
+            took_p50_ns: nanos(status.took.map(|t| t.p50)),
+            took_p99_ns: nanos(status.took.map(|t| t.p99)),
+            took_most_ns: nanos(status.took.map(|t| t.most)),
         }
     }
 }

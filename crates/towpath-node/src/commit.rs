@@ -53,6 +53,12 @@ impl Fact {
             | Command::Voters(_)
             | Command::Invite(_)
             | Command::Revoke(_)
+            | Command::Network(_)
+            | Command::Promise(_)
+            | Command::Again(_)
+            | Command::Release(_)
+            | Command::Holds(_)
+            | Command::FreeOrphans(_)
             | Command::Drain(_) => None,
         }
     }
@@ -108,10 +114,18 @@ impl Proposals {
             Waiting::Owner(_) => {
                 Vec::from([("changes of tokens that wait for the log", self.owners, OWNERS_MAX)])
             }
+            Waiting::Network(_) => Vec::new(),
+            Waiting::Promise(host, _) | Waiting::Holds(host) => {
+                let of_host = self.by_host.get(host).copied().unwrap_or(0);
+                Vec::from([
+                    ("changes of one host that wait for the log", of_host, HOST_PROPOSALS_MAX),
+                    ("changes that wait for the log", self.of_hosts(), PROPOSALS_MAX),
+                ])
+            }
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 let of_task = self.by_task.get(task).copied().unwrap_or(0);
                 let of_host = self.by_host.get(&task.host()).copied().unwrap_or(0);
-                let all = self.waiting.len() - self.newcomers - self.owners;
+                let all = self.of_hosts();
                 Vec::from([
                     ("changes of one task that wait for the log", of_task, TASK_PROPOSALS_MAX),
                     ("changes of one host that wait for the log", of_host, HOST_PROPOSALS_MAX),
@@ -123,6 +137,11 @@ impl Proposals {
             Some((what, _, most)) => Err(Fault::Limit { what: what.into(), limit: most as u64 }),
             None => Ok(()),
         }
+    }
+
+    /// How many wait that are neither newcomers nor owners.
+    fn of_hosts(&self) -> usize {
+        self.waiting.len() - self.newcomers - self.owners
     }
 
     /// Asks the log for what nobody waits for, unless that is asked for already.
@@ -150,7 +169,10 @@ impl Proposals {
     pub(crate) fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
-            Waiting::Owner(_) => self.owners += 1,
+            Waiting::Owner(_) | Waiting::Network(_) => self.owners += 1,
+            Waiting::Promise(host, _) | Waiting::Holds(host) => {
+                *self.by_host.entry(*host).or_default() += 1;
+            }
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 self.asks(*task);
                 *self.by_task.entry(*task).or_default() += 1;
@@ -170,7 +192,8 @@ impl Proposals {
         let waiting = self.waiting.remove(&ticket)?;
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers -= 1,
-            Waiting::Owner(_) => self.owners -= 1,
+            Waiting::Owner(_) | Waiting::Network(_) => self.owners -= 1,
+            Waiting::Promise(host, _) | Waiting::Holds(host) => one_less(&mut self.by_host, *host),
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 one_less(&mut self.by_task, *task);
                 one_less(&mut self.by_host, task.host());
@@ -196,6 +219,12 @@ pub(crate) enum Waiting {
     Newcomer(AssociationId),
     /// This host's owner, who issued or revoked the token of this nonce.
     Owner([u8; 16]),
+    /// This host's owner, who said what the network is, by its number for that.
+    Network(u64),
+    /// A host that asked for a promise: its answer is an effect.
+    Promise(HostId, u64),
+    /// A host that says which promises it has, or has not.
+    Holds(HostId),
     /// A task, with what it is answered then.
     Task(TaskId, u64, Answer),
     /// A task that asked the registry: its answer is an effect. What is kept of its question is the

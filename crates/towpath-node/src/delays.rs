@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use towpath_vm::channel::Took;
 use towpath_wire::Instant;
 use towpath_wire::histogram::Histogram;
 use towpath_wire::units::nanos;
@@ -52,6 +53,13 @@ impl Delays {
     /// Messages that the transport has.
     pub(crate) fn waiting(&self) -> usize {
         self.sent.iter().filter(|at| **at != Instant::NEVER).count()
+    }
+
+    /// The same in short.
+    pub(crate) fn took(&self) -> Option<Took> {
+        let seen = self.seen()?;
+        let of = |per_mille| Duration::from_micros(seen.quantile(per_mille));
+        Some(Took { p50: of(500), p99: of(990), most: of(1000) })
     }
 
     /// How long those took that arrived; `None`: none did.

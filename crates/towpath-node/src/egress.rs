@@ -286,6 +286,9 @@ impl Scheduled {
         if place.is_some_and(|p| self.flows[p].as_ref().is_some_and(|f| f.admitted == *asked)) {
             return Ok(());
         }
+        if let Some(port) = asked.port.filter(|port| self.rate > *port) {
+            return Err(NotReserved::Faster { rate: self.rate, port });
+        }
         let spec = asked.spec()?;
         let (most, min) = (asked.packet_max().as_bytes(), PACKET_BYTES_MIN);
         if most < min {

@@ -107,6 +107,13 @@ pub enum NodeEvent {
     HostLost(HostId),
     /// A host left.
     HostLeft(HostId),
+    /// Whether the network is what the owner said under this number.
+    Network {
+        /// Which.
+        number: u64,
+        /// Or why not.
+        outcome: Result<(), String>,
+    },
     /// A host is given nothing new from here on, or is again.
     HostDrains(HostId, bool),
     /// A host that is up leaves everything unanswered: nothing new is given to it. Nothing ends.

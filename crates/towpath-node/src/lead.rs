@@ -4,6 +4,7 @@ use crate::broken::Broken;
 use crate::commit::Proposals;
 use crate::contents::Contents;
 use crate::invitations::Asking;
+use crate::node::promising::Orphans;
 use crate::restore::Recovery;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
@@ -30,6 +31,12 @@ pub(crate) struct Lead {
     /// What the control state names of mailbox entries.
     pub(crate) contents: Contents,
     pub(crate) asking: Asking,
+    /// Hosts that are gone, and when what was promised to them is over.
+    pub(crate) orphans: Orphans,
+    /// When those are asked again that have not said what they were promised.
+    pub(crate) say_at: Option<Instant>,
+    /// The term in which it looks after what is promised.
+    pub(crate) promises_in: Option<u64>,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
     pub(crate) halt_at: Option<Instant>,
 }
@@ -38,6 +45,8 @@ impl Lead {
     /// What it thought of others as a leader, or as one that led, is no longer so.
     pub(crate) fn forget_judgements(&mut self) {
         self.suspects = Suspects::default();
+        self.orphans.clear();
+        (self.say_at, self.promises_in) = (None, None);
         self.broken.between.clear();
         self.broken.arm();
         self.telling.entries.clear();
@@ -58,6 +67,9 @@ impl Default for Lead {
             proposals: Proposals::default(),
             contents: Contents::default(),
             asking: Asking::default(),
+            orphans: Orphans::new(),
+            say_at: None,
+            promises_in: None,
             halt_at: None,
         }
     }

@@ -73,6 +73,7 @@ mod marked;
 mod metrics;
 mod paths;
 mod peers;
+mod promising;
 mod question;
 mod standing;
 mod suspects;

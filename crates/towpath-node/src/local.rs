@@ -26,6 +26,8 @@ pub(crate) struct Local {
     pub(crate) offers: BTreeMap<(TaskId, TaskId), StreamOffer>,
     /// Their own channels.
     pub(crate) channels: crate::channels::Ends,
+    /// What these need of the network.
+    pub(crate) promising: crate::promising::Promising,
     /// How the last of our tasks ended, for who asks too late.
     pub(crate) endings: VecDeque<(TaskId, Ending)>,
 }

@@ -55,6 +55,7 @@ pub(crate) mod joining;
 pub(crate) mod overlong;
 pub(crate) mod paths;
 pub(crate) mod peers;
+pub(crate) mod promising;
 pub(crate) mod question;
 pub(crate) mod restore;
 pub(crate) mod spawn;
@@ -516,6 +517,7 @@ impl Node {
             quiet &= !self.handle_spawned(now);
             quiet &= !self.settle_voting(now);
             quiet &= !self.settle_proposals(now);
+            quiet &= !self.settle_promising(now);
             while let Some(action) = self.tasks.as_mut().and_then(Tasks::poll_action) {
                 self.events.push_back(NodeEvent::Action(action));
             }
@@ -565,6 +567,7 @@ impl Machine for Node {
         self.settle_recovery(now);
         self.settle_acks(now);
         self.settle_awaited(now);
+        self.settle_orphans(now);
         self.pump(now, memory);
     }
 
@@ -601,6 +604,9 @@ impl Machine for Node {
             self.lead.recovery.as_ref().map(|r| r.until),
             self.data.relays.ack_at,
             self.local.channels.awaited_until(),
+            self.local.promising.due(),
+            self.lead.orphans.values().min().copied(),
+            self.lead.say_at,
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()

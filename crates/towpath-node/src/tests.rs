@@ -16,6 +16,7 @@ mod maintenance;
 mod metrics;
 mod net;
 mod owners;
+mod promising;
 mod questions;
 mod relaying;
 mod reserving;

@@ -63,10 +63,22 @@ pub const EVERY_MIN: Duration = Duration::from_micros(1);
 /// Most time between two messages that can be reserved for, and until one has left.
 pub const RESERVE_MAX: Duration = Duration::from_secs(4);
 
+/// Until when a reservation's time counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Until {
+    /// Until a datagram's last bit has left the opener's host.
+    #[default]
+    Left,
+    /// Until it is in at the other host, and both processors have done what the topology says that
+    /// they take: every port on the way is asked, of the topology that the virtual machine knows
+    /// (`towpath network`), and keeps that promise as [`crate::promises`] says.
+    Arrived,
+}
+
 /// What is reserved on the first link for what a channel's opener sends: a message of `bytes` at
 /// most `every` so often, and `burst` of them at once after a while without. A datagram of it has
-/// left the opener's host `within` so long, however much else there is to send. What is sent beyond
-/// that waits.
+/// left the opener's host, or has arrived, `within` so long, however much else there is to send.
+/// What is sent beyond that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserve {
     /// Bytes of a message at most.
@@ -75,8 +87,10 @@ pub struct Reserve {
     pub every: Duration,
     /// Messages at once, from 1 to [`BURST_MAX`].
     pub burst: u32,
-    /// Until a datagram has left, at most [`RESERVE_MAX`].
+    /// How long a datagram may take, at most [`RESERVE_MAX`].
     pub within: Duration,
+    /// Until it has left, or has arrived.
+    pub until: Until,
 }
 
 impl Reserve {
@@ -113,7 +127,7 @@ impl Reserve {
         }
         if self.within.is_zero() || self.within > RESERVE_MAX {
             return Err(format!(
-                "a reservation to leave within {:?}, above 0 and at most {RESERVE_MAX:?}",
+                "a reservation within {:?}, above 0 and at most {RESERVE_MAX:?}",
                 self.within
             ));
         }
@@ -223,6 +237,23 @@ pub struct ChannelStatus {
     pub rtt: Option<Duration>,
     /// What this task sends is reserved on the link now.
     pub reserved: bool,
+    /// Within this it arrives, as was promised of the whole way ([`Until::Arrived`]).
+    pub promised: Option<Duration>,
+    /// How long messages of this task took, by an estimate; `None`: none has arrived, or on one
+    /// host.
+    pub took: Option<Took>,
+}
+
+/// How long messages took, from when this host had them until they arrived. What was sent beyond a
+/// reservation has waited, and that counts, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// Half of them at most.
+    pub p50: Duration,
+    /// 99 of 100 at most.
+    pub p99: Duration,
+    /// The slowest.
+    pub most: Duration,
 }
 
 #[cfg(test)]
@@ -231,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_reservation_lets_so_many_bits_through_in_the_long_run() {
-        let (burst, within) = (3, Duration::from_millis(1));
-        let of = |bytes, every| Reserve { bytes, every, burst, within }.bits_per_second();
+        let (burst, within, until) = (3, Duration::from_millis(1), Until::Left);
+        let of = |bytes, every| Reserve { bytes, every, burst, within, until }.bits_per_second();
         assert_eq!(of(1250, Duration::from_millis(1)), 10_000_000);
         assert_eq!(of(1000, Duration::from_millis(3)), 2_666_666, "rounded down");
         assert_eq!(of(u32::MAX, EVERY_MIN), u64::from(u32::MAX) * 8_000_000);
@@ -276,6 +307,7 @@ mod tests {
             every: Duration::from_millis(1),
             burst: 2,
             within: Duration::from_millis(2),
+            until: Until::Arrived,
         };
         let said = |reserve| {
             ChannelSpec { reserve: Some(reserve), ..ChannelSpec::default() }.check().err()
@@ -295,7 +327,10 @@ mod tests {
             assert!(said.contains(why), "{said}: {why}");
         }
         for every in [Duration::from_micros(1), Duration::from_secs(4)] {
-            assert_eq!(said(Reserve { every, within: every, burst: 1024, bytes: 1 }), None);
+            assert_eq!(
+                said(Reserve { every, within: every, burst: 1024, bytes: 1, until: Until::Left }),
+                None
+            );
         }
     }
 

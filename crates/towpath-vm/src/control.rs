@@ -23,14 +23,15 @@ use crate::host::{Host, HostState, HostTable, NAME_MAX};
 use crate::invitations::{Invitations, Issued, NotGood, Shown};
 use crate::log::{Change, ControlLog, Entry, LogError, Snapshot};
 use crate::message::kinds;
+use crate::promises::{Again, Granted, Holds, Promise, Promises, Release};
 use crate::registry::{Answers, Body, Kept, Registry, Reply, Serial};
-use crate::talk::RegistryOp;
+use crate::talk::{Fault, RegistryOp};
 
 /// Deleted hosts that are remembered, so that they hear of it when they come back: the latest.
 pub const DELETED_MAX: usize = 1024;
 
 /// Version of the encoded [`ControlState`].
-const STATE_VERSION: u8 = 4;
+const STATE_VERSION: u8 = 5;
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,18 @@ pub enum Command {
     Invite(Invite),
     /// A token is to admit nobody any more, named by its nonce.
     Revoke([u8; 16]),
+    /// The network is this one: a topology's text, or nothing.
+    Network(String),
+    /// A host asks for a promise on the way to another.
+    Promise(Promise),
+    /// A host has one that is not known.
+    Again(Again),
+    /// A host has no use for one any more.
+    Release(Release),
+    /// A host says which it has.
+    Holds(Holds),
+    /// What these had that are gone is no longer on its way.
+    FreeOrphans(Vec<HostId>),
     /// A task asks about groups or mailboxes.
     Ask(Ask),
     /// A task has ended.
@@ -62,6 +75,7 @@ pub enum Command {
 kinds! {
     Command:
     1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Drain, 7 Invite, 8 Revoke,
+    9 Network, 10 Promise, 11 Again, 12 Release, 13 Holds, 14 FreeOrphans,
     16 Ask, 17 TaskOver, 18 ForgetWaits,
 }
 
@@ -156,6 +170,11 @@ pub enum Effect {
     Issued(bool),
     /// Whether a token was in the list that is no longer.
     Revoked(bool),
+    /// Whether the network is what was said.
+    Network(Result<(), String>),
+    /// A host is to hear what came of its number; [`Fault::NotFound`]: of one that it has, and that
+    /// is not known.
+    Promised(HostId, u64, Result<Granted, Fault>),
     /// Tasks are to be answered.
     Reply(Reply),
     /// Nobody needs these bytes any more: whoever keeps them may forget them. Comes behind the
@@ -175,14 +194,16 @@ pub struct ControlState {
     /// Keys of deleted hosts, and who they were.
     deleted: BTreeMap<[u8; 32], HostId>,
     invitations: Invitations,
+    promises: Promises,
     applied: u64,
 }
 
 impl ControlState {
     /// That of a virtual machine whose hosts are these, and nothing else is known.
     pub fn new(hosts: ControlLog) -> Self {
-        let (registry, answers, registered, deleted, invitations) = Default::default();
-        Self { hosts, registry, answers, registered, deleted, invitations, applied: 0 }
+        let (registry, answers, registered, deleted) = Default::default();
+        let (invitations, promises) = Default::default();
+        Self { hosts, registry, answers, registered, deleted, invitations, promises, applied: 0 }
     }
 
     /// The same, where these were deleted before; not those that are up again.
@@ -201,14 +222,14 @@ impl ControlState {
         Self { invitations, ..self }
     }
 
-    /// The same, with groups and mailboxes as `before` has them, the state of the same leader in
+    /// The same, with groups, mailboxes and promises as `before` has them, the state of the same leader in
     /// its life before. Tasks of hosts that are not up, and those that do not live, are over;
     /// nobody waits for an answer any more.
     #[must_use]
     pub fn with_tasks_of(mut self, before: Self, lives: impl Fn(TaskId) -> bool) -> Self {
-        let Self { registry, answers, registered, .. } = before;
+        let Self { registry, answers, registered, promises, .. } = before;
         let all = registered.clone();
-        self = Self { registry, answers, registered, ..self };
+        self = Self { registry, answers, registered, promises, ..self };
         for task in all {
             if self.is_up(task.host()) && lives(task) {
                 self.registry.forget_waits(task);
@@ -219,6 +240,7 @@ impl ControlState {
         while self.registry.poll().is_some() {}
         // Whoever kept these bytes has ended.
         self.registry.released();
+        self.promises.may_be_behind(self.hosts.table());
         self
     }
 
@@ -231,6 +253,7 @@ impl ControlState {
         for task in state.registered.clone() {
             state.registry.forget_waits(task);
         }
+        state.promises.may_be_behind(state.hosts.table());
         state
     }
 
@@ -279,6 +302,17 @@ impl ControlState {
         &self.invitations
     }
 
+    /// The same, past all commands.
+    #[cfg(test)]
+    pub(crate) const fn promises_mut(&mut self) -> &mut Promises {
+        &mut self.promises
+    }
+
+    /// What is promised of the network.
+    pub const fn promises(&self) -> &Promises {
+        &self.promises
+    }
+
     /// Tasks of one host that asked the registry.
     pub fn registered_of(&self, host: HostId) -> Vec<TaskId> {
         let ends = [1, TASK_MAX].map(|n| host.task(n).expect("both are task numbers"));
@@ -311,6 +345,20 @@ impl ControlState {
             Command::Revoke(nonce) => {
                 effects.push(Effect::Revoked(self.invitations.revoke(&nonce)));
             }
+            Command::Network(text) => {
+                let outcome = self.promises.set(self.hosts.table(), text);
+                effects.push(Effect::Network(outcome));
+            }
+            Command::Promise(promise) => self.promise(&promise, &mut effects),
+            Command::Release(Release { host, number }) => self.promises.release(host, number),
+            Command::Again(again) => self.again(again, &mut effects),
+            Command::Holds(holds) => {
+                let up = self.is_up(holds.host);
+                let unknown = if up { self.promises.holds(&holds) } else { Vec::new() };
+                let said = |n| Effect::Promised(holds.host, n, Err(Fault::NotFound));
+                effects.extend(unknown.into_iter().map(said));
+            }
+            Command::FreeOrphans(hosts) => self.promises.free_orphans(self.hosts.table(), &hosts),
             Command::Ask(ask) => self.ask(ask, &mut effects),
             Command::TaskOver(task) => self.task_over(task),
             Command::ForgetWaits(host) => {
@@ -350,6 +398,22 @@ impl ControlState {
         }
         if let RegistryOp::Put { content: Body::Kept(kept), .. } = op {
             effects.push(Effect::Released(kept));
+        }
+    }
+
+    fn promise(&mut self, promise: &Promise, effects: &mut Vec<Effect>) {
+        // Its host may have gone since it asked.
+        if self.is_up(promise.host) {
+            let outcome = self.promises.promise(self.hosts.table(), promise);
+            effects.push(Effect::Promised(promise.host, promise.number, outcome));
+        }
+    }
+
+    fn again(&mut self, again: Again, effects: &mut Vec<Effect>) {
+        let Promise { host, number, .. } = again.promise;
+        if self.is_up(host) {
+            let outcome = self.promises.again(self.hosts.table(), again);
+            effects.push(Effect::Promised(host, number, outcome));
         }
     }
 

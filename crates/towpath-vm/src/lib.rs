@@ -18,6 +18,7 @@
 //! | [`parted`] | who was told that whom is gone, though only the way there was |
 //! | [`place`], [`spawning`] | tasks that tasks spawn: where, and what came of it |
 //! | [`catching`] | output of tasks that goes to other tasks |
+//! | [`promises`] | what is promised of the network between hosts: part of control state |
 //! | [`registry`] | groups and mailboxes, at the leader |
 //! | [`credit`] | how much a task may send another |
 //! | [`data`] | pieces of tasks' messages between daemons |
@@ -64,6 +65,7 @@ pub mod message;
 pub mod metrics;
 pub mod parted;
 pub mod place;
+pub mod promises;
 pub mod registry;
 pub mod requests;
 pub mod spawning;
@@ -73,7 +75,7 @@ pub mod tasks;
 pub mod ties;
 
 #[cfg(test)]
-mod promises;
+mod edges;
 
 pub use fields::Fields;
 pub use host::{Host, HostState, HostTable};

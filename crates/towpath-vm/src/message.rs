@@ -15,6 +15,7 @@ use towpath_wire::{HostId, TaskId};
 
 use crate::channel::ChannelSpec;
 use crate::log::{Entry, Snapshot};
+use crate::promises::{Again, Granted, Holds, Promise, Release};
 use crate::registry::Serial;
 use crate::talk::{Answer, Fault, Question, SpawnTasks};
 use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
@@ -127,6 +128,34 @@ pub enum Message {
     Consensus(Consensus),
     /// From the leader: can you reach this host? [`Message::Reached`] is the answer, or none.
     Reach(Unreachable),
+    /// To the leader: we need this of the network.
+    Promise(Promise),
+    /// From the leader: what came of it.
+    Promised(Promised),
+    /// To the leader: we have this, which you do not know of.
+    Again(Again),
+    /// To the leader: we need it no longer.
+    Release(Release),
+    /// To the leader, before anything of these: what we have.
+    Holds(Holds),
+    /// From the leader: say that again.
+    SayHolds(SayHolds),
+}
+
+/// Body of [`Message::SayHolds`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SayHolds {
+    /// Not before so many milliseconds have passed.
+    pub after_ms: u32,
+}
+
+/// Body of [`Message::Promised`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promised {
+    /// [`Promise::number`].
+    pub number: u64,
+    /// What is promised, or why nothing is.
+    pub outcome: Result<Granted, Fault>,
 }
 
 /// Body of [`Message::Keep`].
@@ -621,6 +650,7 @@ kinds! {
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
     60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
+    65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {

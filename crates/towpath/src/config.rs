@@ -23,7 +23,7 @@
 //! is on a file system that several machines may see, each has a part of its own in it, called as
 //! the machine is.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 

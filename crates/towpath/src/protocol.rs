@@ -17,6 +17,7 @@ pub use towpath_node::explain::{
 pub use towpath_node::{VoterSeen, VotersSeen};
 pub use towpath_vm::RequestEvent as TaskEvent;
 pub use towpath_vm::account::{Account, RouteState, Sent};
+use towpath_vm::promises::Standing;
 use towpath_vm::{Host, TaskInfo, TaskSpec};
 pub use towpath_wire::greeting::PROTOCOL;
 use towpath_wire::greeting::{GREETING_MAX, Greeting};
@@ -31,6 +32,8 @@ pub const OBSERVERS_MAX: usize = 8;
 pub const ONCE_MAX: usize = 8;
 /// Tasks or associations that are told of in one answer.
 pub const LOADS_MAX: usize = 64;
+/// Promises in one answer.
+pub const PROMISES_PART: usize = 256;
 
 /// Tags from here on are given by the daemon, to tasks that a client's tasks spawn.
 pub const ADOPTED_TAGS: u64 = 1 << 63;
@@ -134,6 +137,18 @@ pub enum Request {
         /// Only those with hosts behind this one.
         after: Option<HostId>,
     },
+    /// Say what the network is: a topology's text, or nothing. Answered by [`Reply::Done`] or
+    /// [`Reply::Failed`].
+    SetNetwork {
+        /// At most [`TOPOLOGY_MAX`](towpath_vm::promises::TOPOLOGY_MAX) bytes.
+        topology: String,
+    },
+    /// What is the network, and what is promised there? Answered by [`Reply::Promises`] or
+    /// [`Reply::Failed`].
+    Promises {
+        /// Only those behind this one: by the host that has it, and its number there.
+        after: Option<(HostId, u64)>,
+    },
     /// Tell what a daemon measures, all of it now, then what changed, every so often:
     /// [`Reply::Metrics`] follow, or [`Reply::Failed`].
     Observe {
@@ -211,6 +226,15 @@ pub enum Reply {
     Networks {
         /// Each.
         networks: Vec<Network>,
+        /// There are others behind the last one.
+        more: bool,
+    },
+    /// Answer to [`Request::Promises`]: at most [`PROMISES_PART`] of them, in order.
+    Promises {
+        /// The topology; only with the first ones. `None`: there is none.
+        topology: Option<String>,
+        /// Each.
+        promises: Vec<Standing>,
         /// There are others behind the last one.
         more: bool,
     },

@@ -275,6 +275,7 @@ impl Node {
         for wire in self.local.channels.reserved_on(association) {
             self.end_reservation(wire);
         }
+        self.local.promising.cut(association);
         for end in self.local.channels.cut(association) {
             self.channel_over(end, Closed::Cut);
         }
@@ -319,10 +320,14 @@ impl Node {
             waiting: end.in_use,
             rtt: None,
             reserved: false,
+            promised: None,
+            took: None,
         };
         if let Line::There(wire) = end.line {
             let carrier = self.local.channels.carriers.get(&wire);
             status.reserved = end.open && carrier.is_some_and(|c| c.reserved.is_some());
+            status.promised = self.local.promising.bound(wire).filter(|_| end.open);
+            status.took = carrier.and_then(|c| c.delays.took());
         }
         if let Line::There((association, channel)) = end.line
             && let Some(association) = self.endpoint.association(association)

@@ -7,7 +7,8 @@
 //! message goes from task to task.
 //!
 //! A channel may be reserved on the link that it goes out by: that link's egress is asked before
-//! the other host hears of it, and told when it ends.
+//! the other host hears of it, and told when it ends. Where its time counts until a datagram has
+//! arrived, the host that leads is asked before that, for the whole way.
 //!
 //! Room: what a task has sent and is not settled is at most its channel's window, and so is what
 //! came for it and was not received, because its receiver's host gives that credit back only once
@@ -18,4 +19,4 @@ mod opening;
 mod reserving;
 mod table;
 
-pub(crate) use table::Ends;
+pub(crate) use table::{Ends, Wire};

@@ -79,7 +79,7 @@ impl Node {
         if self.me == Some(host) {
             self.offer(now, Wish { line: Line::Here(id), from: task, spec }, to);
         } else if let Some(association) = self.peers.up(host) {
-            self.begin_channel(association, id);
+            self.begin_channel(now, association, id);
         } else {
             self.local.channels.await_connection(host, id);
             self.ensure_connection(now, host);
@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// Opens the channel of a connection for a task's, and says whose it is.
-    fn begin_channel(&mut self, association: AssociationId, id: EndId) {
+    fn begin_channel(&mut self, now: Instant, association: AssociationId, id: EndId) {
         let Some(end) = self.local.channels.get(id) else { return };
         let (to, spec) = (end.peer, end.spec);
         // It may have been closed, and another one opened under its number.
@@ -125,7 +125,7 @@ impl Node {
         let wire = (association, channel);
         self.local.channels.lead(id, Line::There(wire));
         match spec.reserve {
-            Some(wish) => self.reserve_wire(wire, id.0, &wish),
+            Some(wish) => self.reserve_wire(now, wire, (id.0, to.host()), &wish),
             None => self.name_channel(id, wire),
         }
     }
@@ -162,9 +162,14 @@ impl Node {
     }
 
     /// A connection to `host` stands: channels that waited for it are opened.
-    pub(crate) fn open_unconnected(&mut self, host: HostId, association: AssociationId) {
+    pub(crate) fn open_unconnected(
+        &mut self,
+        now: Instant,
+        host: HostId,
+        association: AssociationId,
+    ) {
         for id in self.local.channels.unconnected(host) {
-            self.begin_channel(association, id);
+            self.begin_channel(now, association, id);
         }
     }
 

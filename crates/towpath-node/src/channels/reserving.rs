@@ -5,11 +5,11 @@ use alloc::string::ToString;
 use towpath_proto::{Association, AssociationId, Memory};
 use towpath_qos::scheduler::RATE_MIN;
 use towpath_qos::spec::wire::{Framing, FramingError, Ip, datagram_bytes};
-use towpath_vm::channel::Reserve;
+use towpath_vm::channel::{Reserve, Until};
 use towpath_vm::talk::Fault;
 use towpath_wire::frame::OPEN_LEN_MAX;
 use towpath_wire::units::nanos;
-use towpath_wire::{ByteSize, ChannelId, Instant, Rate, TaskId, TrafficSpec};
+use towpath_wire::{ByteSize, ChannelId, HostId, Instant, Rate, TaskId, TrafficSpec};
 
 use super::table::Wire;
 use crate::egress::{NotReserved, PACKET_BYTES_MIN, Reservation};
@@ -58,24 +58,40 @@ fn reservation(
         burst: ByteSize::from_bytes(burst.max(PACKET_BYTES_MIN)),
         packet: ByteSize::from_bytes(datagram_bytes(ip, false, datagram)),
         within: wish.within,
+        port: None,
     })
 }
 
 impl Node {
     /// Asks the egress of a channel's link for what its task wishes.
-    pub(super) fn reserve_wire(&mut self, wire: Wire, task: TaskId, wish: &Reserve) {
+    pub(super) fn reserve_wire(
+        &mut self,
+        now: Instant,
+        wire: Wire,
+        (task, to): (TaskId, HostId),
+        wish: &Reserve,
+    ) {
         let association = self.endpoint.association(wire.0);
         let asked = association.map(|a| reservation(wire, task, a, wish));
-        match asked {
-            Some(Ok(asked)) => {
-                if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
-                    (carrier.reserved, carrier.unsaid) = (Some(asked.link), true);
-                    self.events.push_back(NodeEvent::Reserve(asked));
-                }
+        if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
+            carrier.unsaid = true;
+        }
+        match (asked, wish.until) {
+            (Some(Ok(asked)), Until::Left) => self.reserve_own(wire, asked),
+            (Some(Ok(asked)), Until::Arrived) => self.ask_promise(now, to, asked),
+            (Some(Err(why)), _) => {
+                self.reservation_refused(wire, Fault::NotReserved(why.to_string()));
             }
-            Some(Err(why)) => self.reservation_refused(wire, &why.to_string()),
             // Its end follows.
-            None => {}
+            (None, _) => {}
+        }
+    }
+
+    /// The link of this host is asked, too.
+    pub(crate) fn reserve_own(&mut self, wire: Wire, asked: Reservation) {
+        if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
+            carrier.reserved = Some(asked.link);
+            self.events.push_back(NodeEvent::Reserve(asked));
         }
     }
 
@@ -96,22 +112,23 @@ impl Node {
                     self.endpoint.reserve_channel(of.0, of.1, Some(link));
                     self.name_channel(id, of);
                 }
-                Err(why) => self.reservation_refused(of, &why.to_string()),
+                Err(why) => self.reservation_refused(of, Fault::NotReserved(why.to_string())),
             }
         }
         self.pump(now, memory);
     }
 
-    fn reservation_refused(&mut self, wire: Wire, why: &str) {
+    pub(crate) fn reservation_refused(&mut self, wire: Wire, fault: Fault) {
         let Some(id) = self.local.channels.carriers.get(&wire).and_then(|c| c.end) else { return };
         self.local.channels.unreserve(wire);
         self.local.channels.remove(id);
         self.finish_wire(wire);
-        self.channel_refused(id, Fault::NotReserved(why.into()));
+        self.channel_refused(id, fault);
     }
 
     /// A reserved channel is one no longer; what still waits goes as everything else does.
-    pub(super) fn end_reservation(&mut self, of: Wire) {
+    pub(crate) fn end_reservation(&mut self, of: Wire) {
+        self.local.promising.over(of);
         #[cfg(plant)]
         if self.plant() == towpath_proto::config::Plant::ReservationKept {
             return;

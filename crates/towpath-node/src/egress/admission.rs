@@ -42,6 +42,8 @@ pub struct Reservation {
     pub packet: ByteSize,
     /// From when a datagram conforms until its last bit has left, at most.
     pub within: Duration,
+    /// What is promised behind this link counts on a port of this rate: the link sends no faster.
+    pub port: Option<Rate>,
 }
 
 /// Why a channel is not reserved.
@@ -53,6 +55,17 @@ pub enum NotReserved {
          hint: start this host with --link-rate RATE, a little below what the link carries"
     )]
     NoRate,
+    /// It sends faster than what is behind it counts on.
+    #[error(
+        "the link is paced at {rate}, and in the topology this host's port has {port}\n\
+         hint: start this host with a --link-rate of {port} or less, or correct the topology"
+    )]
+    Faster {
+        /// The link's rate.
+        rate: Rate,
+        /// The port's.
+        port: Rate,
+    },
     /// More than the link has left.
     #[error("{asked} of messages and headers on a link of {rate}, of which {left} are left")]
     Rate {
@@ -205,6 +218,7 @@ mod tests {
             burst: ByteSize::from_bytes(burst),
             packet: ByteSize::from_bytes(1538),
             within: Duration::from_micros(us),
+            port: None,
         }
     }
 

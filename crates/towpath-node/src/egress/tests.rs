@@ -43,6 +43,7 @@ fn asked(n: u32, mbps: u64, burst: u64, us: u64) -> Reservation {
         burst: ByteSize::from_bytes(burst),
         packet: ByteSize::from_bytes(1538),
         within: Duration::from_micros(us),
+        port: None,
     }
 }
 

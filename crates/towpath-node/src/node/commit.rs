@@ -81,12 +81,13 @@ impl Node {
     }
 
     fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
-        let (mut newcomer, mut owner, mut answer) = (None, None, None);
+        let (mut newcomer, mut owner, mut answer, mut network) = (None, None, None, None);
         match waiting {
             Some(Waiting::Newcomer(id)) => newcomer = Some(id),
             Some(Waiting::Owner(nonce)) => owner = Some(nonce),
             Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
-            Some(Waiting::Asker(..)) | None => {}
+            Some(Waiting::Network(number)) => network = Some(number),
+            Some(Waiting::Asker(..) | Waiting::Promise(..) | Waiting::Holds(_)) | None => {}
         }
         for effect in effects {
             match effect {
@@ -114,6 +115,14 @@ impl Node {
                 Effect::Revoked(done) => {
                     let outcome = done.then_some(()).ok_or(InviteError::Unknown);
                     self.token_decided(owner.take(), outcome);
+                }
+                Effect::Network(outcome) => {
+                    if let Some(number) = network.take() {
+                        self.network_decided(now, number, outcome);
+                    }
+                }
+                Effect::Promised(host, number, outcome) => {
+                    self.tell_promised(now, host, number, outcome);
                 }
                 Effect::Reply(reply) => self.registry_reply(now, reply),
                 Effect::Released(kept) => {
@@ -160,6 +169,16 @@ impl Node {
             Some(Waiting::Owner(nonce)) => {
                 self.token_decided(Some(*nonce), Err(InviteError::Undecided));
             }
+            Some(Waiting::Network(number)) => {
+                let why = alloc::string::ToString::to_string(&why);
+                self.network_decided(now, *number, Err(why));
+            }
+            // Whoever leads next is told anew; what meets a limit is not asked for again.
+            Some(Waiting::Promise(host, number)) => {
+                if !matches!(why, Fault::Frozen(_)) {
+                    self.tell_promised(now, *host, *number, Err(why));
+                }
+            }
             Some(Waiting::Task(task, number, _)) => self.reply(now, *task, *number, Err(why)),
             Some(Waiting::Asker(task, number, kept)) => {
                 if let Some(kept) = kept {
@@ -167,6 +186,7 @@ impl Node {
                 }
                 self.reply(now, *task, *number, Err(why));
             }
+            Some(Waiting::Holds(host)) => self.holds_dropped(now, *host),
             None => {}
         }
     }

@@ -349,9 +349,10 @@ impl Node {
         if let Change::Lost(id) | Change::Left(id) = change {
             self.forget_broken(*id);
             self.watch.silent.remove(id);
-            self.voting.ended.remove(id);
+            let ended = self.voting.ended.remove(id).then_some(*id);
             self.local.members.forget_parted(*id);
             self.lead.suspects.clear(*id);
+            self.look_for_orphans(now, ended);
         }
         match change {
             Change::Added(host) => {

@@ -219,6 +219,8 @@ impl Node {
             ("host watches", self.local.host_watches.len()),
             ("rings", self.local.rings.len()),
             ("channels of tasks", self.local.channels.len()),
+            ("promises", self.local.promising.len()),
+            ("promises of the network", kept.map_or(0, |l| l.promises().len())),
             ("streams asked for", self.local.offers.len()),
             ("requests", self.requests.len()),
             ("spawns", self.jobs.spawning.len()),

@@ -135,7 +135,7 @@ impl Node {
             self.is_not_alone_any_more(now);
         }
         self.greet(now, host);
-        self.open_unconnected(host, id);
+        self.open_unconnected(now, host, id);
     }
 
     /// Tells the owner that its channels on an association are over.

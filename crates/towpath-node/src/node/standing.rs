@@ -209,6 +209,7 @@ impl Node {
         }
         // A founder that was asking its members heard nothing else from us.
         self.watch.told = None;
+        self.tell_promises_again(now);
         self.greet(now, leader);
         self.tell_unreachable_again(now);
     }

@@ -102,6 +102,12 @@ impl Node {
             Message::RelayReady(_) => self.handle_relay_ready(from),
             Message::Relayed(numbers) => self.handle_relayed(now, from, &numbers),
             Message::Unrelayed(numbers) => self.handle_unrelayed(from, &numbers),
+            Message::Promise(promise) => self.handle_promise(now, from, promise),
+            Message::Promised(promised) => self.handle_promised(now, from, promised),
+            Message::Again(again) => self.handle_again(now, from, again),
+            Message::SayHolds(say) => self.handle_say_holds(now, from, say),
+            Message::Release(release) => self.handle_release(now, from, release),
+            Message::Holds(holds) => self.handle_holds(now, from, holds),
             Message::Keep(keep) => self.handle_keep(now, from, &keep),
             Message::Consensus(said) => self.handle_consensus(now, from, &said),
         }

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_vm::channel::{ChannelSpec, Reserve};
+use towpath_vm::channel::{ChannelSpec, Reserve, Until};
 use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::{LinkId, Rate, TaskId};
 
@@ -15,7 +15,7 @@ use crate::event::NodeEvent;
 fn spec(within_ms: u64) -> ChannelSpec {
     let every = Duration::from_millis(1);
     let within = Duration::from_millis(within_ms);
-    let reserve = Some(Reserve { bytes: 1000, every, burst: 2, within });
+    let reserve = Some(Reserve { bytes: 1000, every, burst: 2, within, until: Until::Left });
     ChannelSpec { reserve, ..ChannelSpec::default() }
 }
 

@@ -20,9 +20,9 @@ use crate::{Node, NodeConfig, Saved};
 /// What a host has on its disk while it does not run; `None`: nothing of the virtual machine.
 type Files = Option<Saved>;
 
-struct Lives {
-    net: Net,
-    rng: Rng,
+pub(super) struct Lives {
+    pub(super) net: Net,
+    pub(super) rng: Rng,
     files: Vec<Files>,
     voters: u8,
     /// Mailboxes that a task was told to have put something in.
@@ -31,7 +31,7 @@ struct Lives {
 }
 
 impl Lives {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed, 9);
         let voters = if rng.below(4) == 0 { 5 } else { 3 };
         let hosts = usize::from(voters) + rng.below(3) as usize;
@@ -58,7 +58,7 @@ impl Lives {
     }
 
     /// Lets time pass; whoever keeps a table has it on its disk.
-    fn run(&mut self, ms: u64) {
+    pub(super) fn run(&mut self, ms: u64) {
         for _ in 0..ms.div_ceil(100) {
             self.net.run(100);
             for host in self.up() {
@@ -69,7 +69,7 @@ impl Lives {
         }
     }
 
-    fn up(&self) -> Vec<usize> {
+    pub(super) fn up(&self) -> Vec<usize> {
         (0..self.net.seats.len()).filter(|host| self.net.seats[*host].node.is_some()).collect()
     }
 
@@ -139,7 +139,7 @@ impl Lives {
         }
     }
 
-    fn act(&mut self) {
+    pub(super) fn act(&mut self) {
         let hosts = self.files.len() as u64;
         let host = self.rng.below(hosts) as usize;
         let runs = self.net.seats[host].node.is_some();
@@ -164,7 +164,7 @@ impl Lives {
     }
 
     /// All that does not run starts again, or all, and is given time.
-    fn end(&mut self, all: bool) {
+    pub(super) fn end(&mut self, all: bool) {
         for host in self.up().into_iter().filter(|_| all) {
             self.crash(host);
         }

@@ -9,18 +9,20 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
     ChannelAsk, ChannelWithdrawn, Consensus, Credit, Entries, Exited, Halt, Input, Keep, Kill,
-    List, MessageError, Numbers, Output, Parted, Relay, Report, Resumed, Siblings, Spawn, SpawnFor,
-    Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch,
-    WatchTask, Welcome,
+    List, MessageError, Numbers, Output, Parted, Promised, Relay, Report, Resumed, SayHolds,
+    Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList,
+    TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
+use towpath_vm::promises::{Again, Granted, Holds, Promise, Release, Terms};
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
-use towpath_wire::{HostId, TaskId};
+use towpath_wire::{ByteSize, HostId, Rate, TaskId};
 
 use super::net::{Net, program};
 
@@ -52,9 +54,12 @@ const fn who(message: &Message) -> Who {
         // Where one host keeps the log: `super::voting` has the others.
         | Message::Consensus(_)
         | Message::Reach(_) => Who::Nobody,
-        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) | Message::Keep(_) => {
-            Who::Leader
-        }
+        Message::Entries(_)
+        | Message::Halt(_)
+        | Message::Resumed(_)
+        | Message::Keep(_)
+        | Message::Promised(_)
+        | Message::SayHolds(_) => Who::Leader,
         // Of requests of ours, which run on one host.
         Message::Started(_)
         | Message::Output(_)
@@ -82,6 +87,11 @@ const fn who(message: &Message) -> Who {
         | Message::StreamAsk(_)
         | Message::StreamAt(_)
         | Message::CaughtCredit(_)
+        // Of what the sender is promised.
+        | Message::Promise(_)
+        | Message::Again(_)
+        | Message::Release(_)
+        | Message::Holds(_)
         // Of pieces that the sender was to have, or to pass on.
         | Message::RelayReady(_)
         | Message::Relayed(_)
@@ -124,6 +134,9 @@ struct Stage {
 
 fn stage(me: usize) -> Stage {
     let mut net = Net::new(4);
+    let network = super::promising::star(4);
+    assert!(net.call(LEADER, |node, now, m| node.set_network(now, 1, network, m)));
+    net.run(100);
     let (mine, theirs) = (net.enrol(me), net.enrol(NAMED));
     let (my_id, their_id) = (net.id(me), net.id(NAMED));
     for host in 0..4 {
@@ -169,6 +182,11 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     let asker = theirs;
     let join = || Question::Registry(RegistryOp::Join("g".into()));
     let stream = StreamAsk { from: theirs, to: mine, key: [1; 32] };
+    let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
+    let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
+    let terms = Terms { rate, burst, packet, within };
+    let promise = Promise { host: named, number: 1, task: theirs, to: me, terms };
+    let granted = Granted { delay: within, first: within, rate, hops: Vec::new() };
     vec![
         Message::Welcome(Welcome { you: me, snapshot }),
         Message::Entries(Entries { entries: vec![entry] }),
@@ -220,6 +238,12 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
         Message::Reach(Unreachable { host: named }),
+        Message::Promise(promise),
+        Message::Promised(Promised { number: 1, outcome: Ok(granted) }),
+        Message::Again(Again { promise, hops: Vec::new() }),
+        Message::Release(Release { host: named, number: 1 }),
+        Message::Holds(Holds { host: named, last: 1, numbers: [1].into() }),
+        Message::SayHolds(SayHolds { after_ms: 0 }),
     ]
 }
 
@@ -322,8 +346,14 @@ fn check(me: usize, prepare: impl Fn(&mut Stage, &Message)) {
 /// Whether a host that leads, or one that does not, has anything to do with a kind.
 const fn concerns(me: usize, message: &Message) -> bool {
     match message {
-        Message::Entries(_) | Message::Halt(_) | Message::Resumed(_) | Message::Keep(_) => {
-            me != LEADER
+        Message::Entries(_)
+        | Message::Halt(_)
+        | Message::Resumed(_)
+        | Message::Keep(_)
+        | Message::Promised(_)
+        | Message::SayHolds(_) => me != LEADER,
+        Message::Promise(_) | Message::Again(_) | Message::Release(_) | Message::Holds(_) => {
+            me == LEADER
         }
         Message::Asked(_)
         | Message::TaskOver(_)

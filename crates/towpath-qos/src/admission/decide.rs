@@ -88,6 +88,26 @@ impl Network {
         ask: &Ask,
         slots: &mut Vec<Slot>,
     ) -> Result<Totals, Obstacle> {
+        self.decide_as(topology, ask, Budgeting::Loose, slots)
+    }
+
+    /// The same, with budgets that are no more than they have to be.
+    pub(super) fn decide_least(
+        &self,
+        topology: &Topology,
+        ask: &Ask,
+        slots: &mut Vec<Slot>,
+    ) -> Result<Totals, Obstacle> {
+        self.decide_as(topology, ask, Budgeting::Least, slots)
+    }
+
+    fn decide_as(
+        &self,
+        topology: &Topology,
+        ask: &Ask,
+        budgeting: Budgeting,
+        slots: &mut Vec<Slot>,
+    ) -> Result<Totals, Obstacle> {
         let mut route = [0_u32; HOPS_MAX];
         let route = check_request(topology, ask, &mut route)?;
         let rate_bps = ask.load.rate_bps();
@@ -133,7 +153,8 @@ impl Network {
         };
         // Loose budgets bunch packets up at the receiver: if that is too much for its processor,
         // or for the jitter asked for, the least budgets may not be.
-        match receive(Budgeting::Loose) {
+        match receive(budgeting) {
+            decided if budgeting == Budgeting::Least => decided,
             Err(obstacle @ Obstacle { at: Place::Cpu(_), .. }) => {
                 receive(Budgeting::Least).map_err(|_| obstacle)
             }
@@ -294,6 +315,12 @@ impl Network {
         obstacle: &Obstacle,
         scratch: &mut Vec<Slot>,
     ) -> Refusal {
+        let (nearest, nothing_passes) = self.nearest(topology, ask, obstacle, scratch);
+        Refusal { nearest, nothing_passes, ..self.why(topology, ask, obstacle) }
+    }
+
+    /// Names an obstacle.
+    pub(super) fn why(&self, topology: &Topology, ask: &Ask, obstacle: &Obstacle) -> Refusal {
         let host = |node: u32| topology.nodes()[node as usize].name.clone();
         let resource = match obstacle.at {
             Place::Request => Resource::Table,
@@ -303,8 +330,7 @@ impl Network {
                 Resource::Route(alloc::format!("{} to {}", host(ask.from), host(ask.to)))
             }
         };
-        let (nearest, nothing_passes) = self.nearest(topology, ask, obstacle, scratch);
         let (phase, shortage) = (obstacle.phase, obstacle.shortage);
-        Refusal { phase, resource, shortage, nearest, nothing_passes }
+        Refusal { phase, resource, shortage, nearest: None, nothing_passes: false }
     }
 }

@@ -116,6 +116,10 @@ impl Admission {
         self.count == 0
     }
 
+    pub(super) const fn has_room(&self) -> bool {
+        self.count < CHANNELS_MAX
+    }
+
     /// Decides a request and reserves for it. A refusal names the bottleneck and what would pass.
     pub fn admit(&mut self, request: &Request) -> Result<Admitted, Refusal> {
         let ask = Ask::of(request);
@@ -174,19 +178,40 @@ impl Admission {
         answer
     }
 
+    /// The same with the least budgets, where nobody is told what would pass: looking for that can
+    /// take longer than all else. Least budgets bunch packets up least where ports have budgets of
+    /// their own, and leave less room for who is more urgent where they have not.
+    pub fn admit_least(&mut self, request: &Request) -> Result<Admitted, Refusal> {
+        let ask = Ask::of(request);
+        if !self.has_room() {
+            return self.admit_ask(&ask, request.owner, request.lease);
+        }
+        let mut slots = core::mem::take(&mut self.scratch);
+        let decided = self.network.decide_least(&self.topology, &ask, &mut slots);
+        self.scratch = slots;
+        let totals =
+            decided.map_err(|obstacle| self.network.why(&self.topology, &ask, &obstacle))?;
+        Ok(self.reserve(&ask, totals, request.owner, request.lease))
+    }
+
     fn admit_ask(&mut self, ask: &Ask, owner: u64, lease: Instant) -> Result<Admitted, Refusal> {
-        if self.count >= CHANNELS_MAX {
+        if !self.has_room() {
             let shortage = Shortage::Channels { limit: CHANNELS_MAX as u64 };
             let (phase, resource) = (Phase::Request, Resource::Table);
             let (nearest, nothing_passes) = (None, true);
             return Err(Refusal { phase, resource, shortage, nearest, nothing_passes });
         }
         let totals = self.decide(ask)?;
+        Ok(self.reserve(ask, totals, owner, lease))
+    }
+
+    /// What was decided last, as the scratch slots have it.
+    fn reserve(&mut self, ask: &Ask, totals: Totals, owner: u64, lease: Instant) -> Admitted {
         let slots = self.scratch.as_slice().into();
         let channel =
             Channel { owner, ask: *ask, totals, slots, lease, drains: None, shrinks: None };
         let (delay_ns, jitter_ns) = bounds(ask, &totals);
-        Ok(Admitted { id: self.insert(channel), delay_ns, jitter_ns })
+        Admitted { id: self.insert(channel), delay_ns, jitter_ns }
     }
 
     pub(super) fn insert(&mut self, channel: Channel) -> ReservationId {

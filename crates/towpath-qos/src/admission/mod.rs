@@ -61,6 +61,7 @@ mod exact;
 #[cfg(test)]
 mod feedback;
 pub mod file;
+mod kept;
 mod ledger;
 mod levels;
 mod lifetime;
@@ -79,6 +80,7 @@ mod told;
 mod turns;
 
 pub use cpu::CpuLoad;
+pub use kept::KeptHop;
 pub use ledger::{Admission, Broken, CHANNELS_MAX, CollectiveRefusal};
 pub use load::{Load, Shape};
 pub use refusal::{ChangeError, Nearest, Phase, Refusal, Resource, Shortage};

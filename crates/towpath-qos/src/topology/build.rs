@@ -166,6 +166,7 @@ struct End<'a> {
     port: String,
     form: Option<&'a PortForm>,
     scheduler: DisciplineName,
+    budgets_ns: Option<&'a [u64]>,
 }
 
 impl End<'_> {
@@ -239,6 +240,12 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Of ports without scheduler and budgets of their own.
+    fn budgets(&self, node: usize) -> Option<&'a [u64]> {
+        let switch = node.checked_sub(self.form.host.len())?;
+        self.form.switch[switch].budgets_ns.as_deref()
+    }
+
     /// `node` or `node:port`. A port that is not declared gets the node's settings, unless the
     /// node declares interfaces.
     fn end(&self, at: usize, text: &str) -> At<End<'a>> {
@@ -256,8 +263,11 @@ impl<'a> Builder<'a> {
             Some(port) => port.to_string(),
             None => self.nodes[node].ports.len().to_string(),
         };
-        let scheduler = form.and_then(|f| f.scheduler).or(scheduler);
-        Ok(End { node, port, form, scheduler: scheduler.unwrap_or(DisciplineName::Edf) })
+        let own = form.and_then(|f| f.scheduler);
+        let budgets = form.and_then(|f| f.budgets_ns.as_deref());
+        let budgets_ns = budgets.or_else(|| self.budgets(node).filter(|_| own.is_none()));
+        let scheduler = own.or(scheduler).unwrap_or(DisciplineName::Edf);
+        Ok(End { node, port, form, scheduler, budgets_ns })
     }
 
     fn add_port(&mut self, at: usize, from: &End<'_>, to: &End<'_>, link: (u64, u64)) -> At<()> {
@@ -272,7 +282,7 @@ impl<'a> Builder<'a> {
         let queue_bits = range(at, "queue_bytes", queue_bytes, 0, SIZE_BITS_MAX / 8)? * 8;
         let packet_bytes = from.form.and_then(|f| f.packet_bytes).unwrap_or(PACKET_BYTES);
         let packet_bits = range(at, "packet_bytes", packet_bytes, 1, SIZE_BITS_MAX / 8)? * 8;
-        let budgets = from.form.and_then(|f| f.budgets_ns.as_deref());
+        let budgets = from.budgets_ns;
         let sessions = from.form.and_then(|f| f.sessions_max);
         let drain = u128::from(queue_bits) * 1_000_000_000 / u128::from(rate_bps);
         let drain_ns = drain.clamp(1, u128::from(INTERVAL_NS_MAX)) as u64;

@@ -77,6 +77,8 @@ pub struct SwitchForm {
     pub port: Vec<PortForm>,
     /// Scheduler of ports without one of their own; default `edf`.
     pub scheduler: Option<DisciplineName>,
+    /// Delay budgets of ports with neither of their own, as [`PortForm::budgets_ns`].
+    pub budgets_ns: Option<Vec<u64>>,
 }
 
 /// An interface of a host or a port of a switch.

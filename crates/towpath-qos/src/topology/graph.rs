@@ -99,6 +99,14 @@ pub struct Topology {
 pub const HOPS_MAX: usize = 32;
 
 impl Topology {
+    /// The same with other ports of hosts: for who knows what their hosts do.
+    #[must_use]
+    pub fn with_host_ports(mut self, change: impl Fn(&mut Port)) -> Self {
+        let hosts = self.hosts as u32;
+        self.ports.iter_mut().filter(|port| port.node.0 < hosts).for_each(change);
+        self
+    }
+
     /// All nodes, hosts first.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

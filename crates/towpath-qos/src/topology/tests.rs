@@ -66,7 +66,7 @@ fn each_fault_names_its_line() {
     assert_eq!(
         fault(&STAR.replace("latency_ns = 1000", "latency = 1000")),
         "line 10: unknown field `latency`, expected one of `name`, `latency_ns`, `fabric_bps`, \
-         `memory_bytes`, `port`, `scheduler`"
+         `memory_bytes`, `port`, `scheduler`, `budgets_ns`"
     );
     assert_eq!(
         fault(&STAR.replace("latency_ns = 1000", "scheduler = \"magic\"")).split(',').next(),
@@ -166,4 +166,30 @@ proptest! {
             Err(e) => prop_assert!([3, 4, 6, 7, 9, 10].contains(&e.line), "{e}"),
         }
     }
+}
+
+#[test]
+fn a_switch_s_budgets_are_those_of_its_ports_that_have_none_of_their_own() {
+    let text = "\
+[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[host]]\nname = \"c\"\n
+[[switch]]\nname = \"s\"\nscheduler = \"priority\"\nbudgets_ns = [5, 9]
+port = [{ name = \"x\", budgets_ns = [7] }, { name = \"y\", scheduler = \"fcfs\" }]
+[[link]]\nends = [\"a\", \"s\"]\nrate_bps = 1000\n
+[[link]]\nends = [\"b\", \"s:x\"]\nrate_bps = 1000\n
+[[link]]\nends = [\"c\", \"s:y\"]\nrate_bps = 1000\n";
+    let topology = Topology::parse(text).expect("valid");
+    let of = |name: &str| {
+        let is = |port: &&Port| topology.port_name(port_id(&topology, port)).to_string() == name;
+        topology.ports().iter().find(is).expect("a port").discipline.clone()
+    };
+    assert_eq!(of("s:0"), Discipline::StaticPriority([5, 9].into()));
+    assert_eq!(of("s:x"), Discipline::StaticPriority([7].into()));
+    assert!(matches!(of("s:y"), Discipline::Fcfs(drain) if drain > 9), "what its queue takes");
+    let faulty = text.replace("[5, 9]", "[9, 5]");
+    assert!(Topology::parse(&faulty).is_err(), "they do not rise");
+}
+
+fn port_id(topology: &Topology, port: &Port) -> PortId {
+    let at = topology.ports().iter().position(|p| core::ptr::eq(p, port)).expect("one of them");
+    PortId(at as u32)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use towpath_node::Node;
 use towpath_proto::Rng;
-use towpath_vm::channel::{ChannelSpec, Class, Closed, Reserve, WINDOW_MIN};
+use towpath_vm::channel::{ChannelSpec, Class, Closed, Reserve, Until, WINDOW_MIN};
 use towpath_vm::talk::{ToDaemon, ToTask};
 use towpath_wire::TaskId;
 use towpath_wire::talk::ChannelFront;
@@ -66,6 +66,7 @@ fn reserve(rng: &mut Rng, longest: u32) -> Option<Reserve> {
         every: Duration::from_micros(500 + rng.below(5000)),
         burst: 1 + rng.below(4) as u32,
         within: Duration::from_micros(1000 + rng.below(30_000)),
+        until: Until::Left,
     })
 }
 

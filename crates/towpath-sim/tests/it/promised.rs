@@ -11,7 +11,7 @@ use towpath_node::egress::TRAIN_TIME;
 use towpath_proto::Memory;
 use towpath_sim::clock::Clock;
 use towpath_sim::link::LinkSpec;
-use towpath_vm::channel::{ChannelSpec, Reserve};
+use towpath_vm::channel::{ChannelSpec, Reserve, Until};
 use towpath_vm::talk::{ToDaemon, ToTask};
 use towpath_wire::talk::ChannelFront;
 use towpath_wire::{ByteSize, Instant, Rate, TaskId};
@@ -23,6 +23,7 @@ const RESERVE: Reserve = Reserve {
     every: Duration::from_micros(500),
     burst: 2,
     within: Duration::from_millis(2),
+    until: Until::Left,
 };
 
 fn two() -> Vm {

@@ -242,6 +242,8 @@ fn how_a_channel_stands_is_what_the_daemon_says() {
         waiting: 8,
         rtt: Some(SHORT),
         reserved: false,
+        promised: Some(SHORT),
+        took: None,
     };
     let told = std::thread::scope(|scope| {
         let asks = scope.spawn(|| task.channel_status(channel));

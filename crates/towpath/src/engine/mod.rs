@@ -18,6 +18,7 @@ mod launch;
 mod metrics;
 mod network;
 mod poll;
+mod promises;
 mod remote;
 mod requests;
 mod spawner;

@@ -263,6 +263,11 @@ impl Engine {
                 let (networks, more) = self.node.networks(after, LOADS_MAX);
                 self.reply(key, &Reply::Networks { networks, more });
             }
+            Request::SetNetwork { topology } => self.set_network(key, topology),
+            Request::Promises { after } => {
+                let told = self.promises(after);
+                self.reply(key, &told);
+            }
             Request::Observe { host, every_ms } => self.observe(key, host, every_ms),
             Request::Watch => self.watch(now, key),
             Request::Shutdown => {

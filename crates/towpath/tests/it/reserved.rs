@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use towpath::protocol::{Reply, Request};
-use towpath::task::{Channel, ChannelSpec, OpenError, Reserve, Task};
+use towpath::task::{Channel, ChannelSpec, OpenError, Reserve, Task, Until};
 use towpath_node::explain::DirectState;
 use towpath_wire::Rate;
 
@@ -15,6 +15,7 @@ const RESERVE: Reserve = Reserve {
     every: Duration::from_micros(500),
     burst: 4,
     within: Duration::from_millis(20),
+    until: Until::Left,
 };
 
 fn spec(reserve: Reserve) -> ChannelSpec {
