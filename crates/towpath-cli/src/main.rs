@@ -28,6 +28,7 @@ mod logs;
 mod manual;
 mod media;
 mod metrics;
+mod network;
 mod outputs;
 mod plan;
 mod pvm;
@@ -116,6 +117,10 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// List every path to every other host: rate, loss, share, and why it is idle
     Links(links::LinksArgs),
+    /// Say what the network is, so that channels can be promised the whole way
+    Network(network::NetworkArgs),
+    /// List what is promised to channels
+    Channels(network::ChannelsArgs),
     /// Show what this machine's daemons have to say
     Logs(logs::LogsArgs),
     /// Run a command on hosts
@@ -301,6 +306,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Metrics(args) => metrics::metrics(&vm()?, &args),
         Command::Explain(args) => explain::explain(&vm()?, &args),
         Command::Links(args) => links::links(&vm()?, &args),
+        Command::Network(args) => network::network(&vm()?, &args),
+        Command::Channels(args) => network::channels(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),
         Command::Run(args) => run::run(&vm()?, &args),
         Command::Farm(args) => Ok(farm::run(&vm()?, &args)?.into()),

@@ -133,7 +133,7 @@ pub struct Transmit {
     pub segment: usize,
     /// Length of all datagrams.
     pub len: usize,
-    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits ([`DSCP_RESERVED`]), ECN
+    /// IP's traffic class: DSCP (RFC 2474) in the upper six bits ([`DSCP_PROMISED`]), ECN
     /// (RFC 3168) in the lower two.
     pub tos: u8,
     /// The driver holds the train, and what is behind it on the link, until then; from
@@ -141,12 +141,14 @@ pub struct Transmit {
     pub not_before: Instant,
 }
 
-/// The DSCP of what a link has reserved for: expedited forwarding (RFC 3246), whose rate is bounded
-/// by what was admitted. It shall overtake in the network's switches as it does here.
+/// The DSCP of what was promised of the whole way: expedited forwarding (RFC 3246), whose rate is
+/// bounded at every port by what was admitted. It shall overtake in the network's switches as it
+/// does here.
 ///
 /// | train | class of RFC 4594 | DSCP | on Wi-Fi (RFC 8325) |
 /// |---|---|---|---|
-/// | of a reserved channel, of any class | telephony: low delay, admitted | EF 46 | 6, voice |
+/// | of a channel that was promised the whole way | telephony: low delay, admitted | EF 46 | 6, voice |
+/// | of one that is reserved on its first link alone | conferencing: low delay | AF41 34 | 4, video |
 /// | of all others; acknowledgements, control | standard | 0 | 0, best effort |
 ///
 /// A reserved channel's data goes by grants of its own. Other channels have no marks, whatever
@@ -154,7 +156,10 @@ pub struct Transmit {
 /// that takes what comes late for lost. A network that forwards parts of one such conversation by
 /// different queues reorders it (RFC 7657, section 5.1: one code point for one transport). Their
 /// order is made here, before the link.
-pub const DSCP_RESERVED: u8 = 46;
+pub const DSCP_PROMISED: u8 = 46;
+/// The DSCP of what is reserved on its first link alone: nobody asked whether the ports behind that
+/// have room, so it must not be in the way of what was [promised](DSCP_PROMISED) there.
+pub const DSCP_RESERVED: u8 = 34;
 
 impl Transmit {
     /// Number of datagrams in the train.

@@ -277,6 +277,7 @@ pub fn socket_path(dir: &Path, name: &str) -> Result<PathBuf, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -19,7 +19,7 @@ use towpath::{Client, VmDir, table};
 
 use super::local::{Interrupted, Leading, Start, Tuning};
 use super::remote::{Failed, Machines, Outcome, RemoteArgs, is_here, reachable};
-use crate::{control, down, interrupt};
+use crate::{control, down, interrupt, network};
 
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
@@ -44,6 +44,8 @@ Examples:
   towpath up --hosts 3              three hosts, on loopback addresses
   towpath up --hosts 3 --voters 3   any one of them may be lost: another one leads then
   towpath up --link-rate 950Mbit/s  one that is paced, so that tasks can reserve on its link
+  towpath up --hosts 3 --link-rate 95Mbit/s --topology office.toml
+                                    the same for the whole way between two hosts
   towpath up --listen 0.0.0.0:7077  one host that other machines can join (see `towpath token`)
   towpath up --listen 192.0.2.1:7077 --listen '[2001:db8::1]:7077'
                                     one that receives at both addresses
@@ -78,6 +80,9 @@ pub(crate) struct UpArgs {
     tuning: Tuning,
     #[command(flatten)]
     leading: Leading,
+    /// What the network is, so that channels can be promised the whole way (see `towpath network`)
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -104,6 +109,15 @@ fn split(mut machines: Machines, own: Option<&str>) -> (Options, Option<String>,
 }
 
 pub(crate) fn up(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
+    let topology = args.topology.as_deref().map(network::read).transpose()?;
+    let status = start_all(vm, args)?;
+    if let Some(topology) = topology {
+        network::set(vm, topology)?;
+    }
+    Ok(status)
+}
+
+fn start_all(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let named = match args.hosts {
         Some(_) => None,
         None => args.remote.machines(args.hostfile.as_deref())?,

@@ -76,6 +76,13 @@ impl Node {
         if let Some(carrier) = self.local.channels.carriers.get_mut(&wire) {
             carrier.unsaid = true;
         }
+        let several = association.is_some_and(|a| a.paths().count() > 1);
+        if several && wish.until == Until::Arrived {
+            let why = "nothing is promised of several ways at once: this host has more than one \
+                       path to that one\n\
+                       hint: without Until::Arrived it is reserved on the first link";
+            return self.reservation_refused(wire, Fault::NotReserved(why.into()));
+        }
         match (asked, wish.until) {
             (Some(Ok(asked)), Until::Left) => self.reserve_own(wire, asked),
             (Some(Ok(asked)), Until::Arrived) => self.ask_promise(now, to, asked),
@@ -110,6 +117,9 @@ impl Node {
             match outcome {
                 Ok(()) => {
                     self.endpoint.reserve_channel(of.0, of.1, Some(link));
+                    if self.local.promising.bound(of).is_some() {
+                        self.endpoint.mark_promised(of.0, of.1);
+                    }
                     self.name_channel(id, of);
                 }
                 Err(why) => self.reservation_refused(of, Fault::NotReserved(why.to_string())),

@@ -231,6 +231,65 @@ fn a_train_grows_only_where_all_deadlines_hold_with_it() {
     assert_eq!(it.train, 25_000);
 }
 
+/// What control state counts on of a host's own port is what its egress keeps: whatever fits there
+/// fits here, a driver's lateness sooner.
+#[test]
+fn what_is_promised_of_a_hosts_own_port_its_egress_keeps() {
+    use super::admission::fits;
+    use towpath_qos::admission::{Admission, Request, Wish};
+    use towpath_qos::spec::wire::Demand;
+    use towpath_qos::topology::{NodeId, Topology};
+    use towpath_vm::promises::{OWN_LATE, OWN_PERCENT, own_port};
+    assert_eq!(OWN_LATE, LATE_MAX);
+    assert!(OWN_PERCENT <= 100 - 100 / u64::from(CONTROL_SHARE) - 100 / u64::from(OTHERS_SHARE));
+    for mbps in [1, 10, 95, 100, 1000, 10_000] {
+        let rate = Rate::from_mbps(mbps);
+        let text = alloc::format!(
+            "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+             [[link]]\nends = [\"a\", \"b\"]\nrate_bps = {}\n",
+            rate.as_bps()
+        );
+        let topology = Topology::parse(&text).expect("valid").with_host_ports(own_port);
+        let mut admission = Admission::new(topology);
+        let mut standing: Vec<Reservation> = Vec::new();
+        let mut rng = towpath_proto::Rng::new(mbps, 3);
+        for n in 0..200 {
+            let size = 300 + rng.below(1238);
+            let burst = size * (1 + rng.below(4));
+            let asked = Reservation {
+                rate: Rate::from_bps(rate.as_bps() / (5 + rng.below(60))),
+                burst: ByteSize::from_bytes(burst),
+                packet: ByteSize::from_bytes(size),
+                within: Duration::from_micros(200 + rng.below(4_000_000 / mbps.min(100))),
+                ..asked(n, 1, burst, 1)
+            };
+            let spec = asked.spec().expect("valid");
+            let demand = Demand::of_wire(spec.buckets(), ByteSize::from_bytes(84), asked.packet);
+            let wish = Wish::Bounded { delay: asked.within, jitter: None };
+            let (from, to, lease) = (NodeId(0), NodeId(1), Instant::NEVER);
+            let request = Request { owner: 1, from, to, demand, wish, lease };
+            let Ok(admitted) = admission.admit_least(&request) else { continue };
+            let first = admission.promise(admitted.id).expect("admitted").hops[0].delay_ns;
+            let within = Duration::from_nanos(first) - OWN_LATE;
+            let own = Reservation { within, ..asked };
+            let train = train_bytes(
+                rate,
+                Some(
+                    standing
+                        .iter()
+                        .map(|s| s.within)
+                        .min()
+                        .map_or(within, |least| least.min(within)),
+                ),
+            );
+            let said = fits(rate, train, standing.iter(), &own);
+            assert_eq!(said, Ok(()), "{own:?} on {rate} beside {}", standing.len());
+            standing.push(own);
+        }
+        assert!(standing.len() > 3, "{} at {rate}", standing.len());
+    }
+}
+
 #[test]
 fn limits_are_told_and_one_link_is_free() {
     let mut it = Scheduled::new(LINK, MBPS_100).unwrap();

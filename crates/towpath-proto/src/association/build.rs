@@ -18,9 +18,7 @@ use super::path::{Departure, Path};
 use super::send::{Next, PIECE_MIN, Piece, SendHalf};
 use super::striping::Picked;
 use crate::endpoint::cut_text;
-use crate::machine::{
-    DSCP_RESERVED, Grant, GrantKind, PACKET_MIN, PacketWriter, Transmit, TxBatch,
-};
+use crate::machine::{Grant, GrantKind, PACKET_MIN, PacketWriter, Transmit, TxBatch};
 
 /// The shortest packet that a reserved channel's head can state.
 pub(super) const HEAD_MIN: usize = DATA_HEADER + DATA_OVERHEAD + 1 + TAG;
@@ -41,9 +39,9 @@ impl Association {
             train.link = grant.link;
         }
         if let Some(channel) = grant.kind.channel() {
-            self.channels.granted(channel, train.is_some());
+            let dscp = self.channels.granted(channel, train.is_some());
             if let Some(train) = &mut train {
-                train.tos |= DSCP_RESERVED << 2;
+                train.tos |= dscp << 2;
             }
         }
         train

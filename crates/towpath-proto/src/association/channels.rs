@@ -14,6 +14,7 @@ use super::ready::Ready;
 use super::reserved::Reserved;
 use super::send::SendHalf;
 use crate::config::Config;
+use crate::machine::{DSCP_PROMISED, DSCP_RESERVED};
 use crate::range_set::RangeSet;
 use crate::stripe::StripeKind;
 
@@ -365,15 +366,25 @@ impl Channels {
     }
 
     /// A grant for a reserved channel was used, and what it has next is news; or nothing came of
-    /// it, and what it has is told again with the next [`Channels::news`].
-    pub(super) fn granted(&mut self, id: ChannelId, used: bool) {
-        let Some(index) = self.index(id) else { return };
-        let Some(reserved) = &mut self.list[index].reserved else { return };
+    /// it, and what it has is told again with the next [`Channels::news`]. What it is marked with.
+    pub(super) fn granted(&mut self, id: ChannelId, used: bool) -> u8 {
+        let Some(index) = self.index(id) else { return 0 };
+        let Some(reserved) = &mut self.list[index].reserved else { return 0 };
+        let dscp = if reserved.promised { DSCP_PROMISED } else { DSCP_RESERVED };
         let told = core::mem::take(&mut reserved.told);
         if used {
             self.note(index);
         } else if told {
             self.refused.push(id);
+        }
+        dscp
+    }
+
+    /// Whether what is reserved for a channel was promised of the whole way.
+    pub(super) fn promise(&mut self, id: ChannelId, promised: bool) {
+        let reserved = self.index(id).and_then(|index| self.list[index].reserved.as_mut());
+        if let Some(reserved) = reserved {
+            reserved.promised = promised;
         }
     }
 

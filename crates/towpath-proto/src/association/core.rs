@@ -337,6 +337,12 @@ impl Association {
         self.channels.reserve(channel, link)
     }
 
+    /// What is reserved for a channel was promised of the whole way to the peer: switches are told
+    /// by its mark.
+    pub fn mark_promised(&mut self, channel: ChannelId) {
+        self.channels.promise(channel, true);
+    }
+
     /// A reserved channel whose egress would never hear that it has something to send: there is
     /// none. For those who look for lost wake-ups.
     pub fn asleep(&self) -> Option<ChannelId> {

@@ -18,6 +18,8 @@ pub(super) struct Reserved {
     pub(super) link: LinkId,
     pub(super) noted: bool,
     pub(super) told: bool,
+    /// Of the whole way, not of this link alone.
+    pub(super) promised: bool,
     since: VecDeque<Instant>,
     /// Number of the message that the first of `since` belongs to.
     from: u64,
@@ -25,7 +27,8 @@ pub(super) struct Reserved {
 
 impl Reserved {
     pub(super) fn new(link: LinkId, send: &SendHalf) -> Self {
-        Self { link, noted: false, told: false, since: VecDeque::new(), from: send.fresh() }
+        let (noted, told, promised) = (false, false, false);
+        Self { link, noted, told, promised, since: VecDeque::new(), from: send.fresh() }
     }
 
     /// Counts the messages that came since the last look, and forgets those that were sent;

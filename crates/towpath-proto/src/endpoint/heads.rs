@@ -20,6 +20,13 @@ impl Endpoint {
         done
     }
 
+    /// [`Association::mark_promised`](crate::Association::mark_promised).
+    pub fn mark_promised(&mut self, id: AssociationId, channel: ChannelId) {
+        if let Some(association) = self.open_mut(id) {
+            association.mark_promised(channel);
+        }
+    }
+
     /// What reserved channels of an association have is news on these links.
     pub(super) fn note_heads(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id) else { return };

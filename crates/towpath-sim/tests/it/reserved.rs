@@ -29,6 +29,7 @@ fn reserve(net: &mut Network, channel: ChannelId) {
         burst: ByteSize::from_bytes(3000),
         packet: ByteSize::from_bytes(1538),
         within: DELAY,
+        port: None,
     };
     net.hosts[0].egress.admit(net.now, &wish).expect("room");
     assert!(net.hosts[0].endpoint.reserve_channel(id, channel, Some(LINK)));

@@ -18,7 +18,7 @@ use towpath_qos::topology::{Discipline, NodeId, NodeKind, Port, PortId, Topology
 use towpath_wire::{ByteSize, HostId, Instant, Rate, TaskId};
 
 use crate::channel::RESERVE_MAX;
-use crate::host::{HostState, HostTable};
+use crate::host::{Host, HostState, HostTable};
 use crate::talk::Fault;
 
 /// Longest text of a topology, in bytes: it is one command.
@@ -239,7 +239,7 @@ pub fn own_port(port: &mut Port) {
     port.rate_bps = (port.rate_bps / 100 * OWN_PERCENT).max(1);
 }
 
-/// A topology that can be promised in.
+/// The same, with the rates of hosts' own ports as the text has them.
 fn topology(text: &str) -> Result<(Topology, BTreeMap<u32, u64>), String> {
     if text.len() > TOPOLOGY_MAX {
         return Err(format!("a topology of {} bytes, limit {TOPOLOGY_MAX}", text.len()));
@@ -274,6 +274,14 @@ fn topology(text: &str) -> Result<(Topology, BTreeMap<u32, u64>), String> {
     Ok((topology.with_host_ports(own_port), own))
 }
 
+/// A topology that can be promised in.
+///
+/// # Errors
+/// Its fault, with its line; or the port that nothing can be promised at, and what it is to be.
+pub fn usable(text: &str) -> Result<Topology, String> {
+    topology(text).map(|(topology, _)| topology)
+}
+
 impl Network {
     fn new(text: String) -> Result<Self, String> {
         let (topology, own) = topology(&text)?;
@@ -282,12 +290,21 @@ impl Network {
         Ok(Self { text, own, admission, held, ids, last, unsure })
     }
 
+    /// What a promise's hosts, which are up, are called there.
+    fn ends(&self, table: &HostTable, promise: &Promise) -> Result<(String, String), Fault> {
+        let name = |id: HostId| {
+            let host = table.get(id).filter(|h| h.state == HostState::Up).ok_or(Fault::NoHost)?;
+            Ok(name_in(self.admission.topology(), host))
+        };
+        Ok((name(promise.host)?, name(promise.to)?))
+    }
+
     fn nodes(&self, (from, to): (&str, &str)) -> Result<(NodeId, NodeId), Fault> {
         let node = |name: &str| {
             self.admission.topology().host_named(name).ok_or_else(|| {
                 Fault::NotReserved(format!(
                     "the topology has no host {name}\n\
-                     hint: hosts have the names there that `towpath hosts` shows"
+                     hint: hosts are called there as `towpath hosts` shows, or h1, h2, ..."
                 ))
             })
         };
@@ -343,7 +360,7 @@ impl Network {
             )));
         }
         self.is_full(promise)?;
-        let ends = ends(table, promise)?;
+        let ends = self.ends(table, promise)?;
         let asked = request(self.nodes((&ends.0, &ends.1))?, promise)?;
         let admitted = self.admission.admit_least(&asked);
         let admitted = admitted.map_err(|e| Fault::NotReserved(told(&e)))?;
@@ -374,7 +391,7 @@ impl Network {
         let last = self.last.entry(promise.host).or_default();
         *last = promise.number.max(*last);
         self.is_full(&promise)?;
-        let ends = ends(table, &promise)?;
+        let ends = self.ends(table, &promise)?;
         self.take_up(Held { promise, ends, hops })?;
         if self.admission.recompute().is_err() {
             self.release(place);
@@ -400,13 +417,13 @@ impl Network {
     }
 }
 
-/// The names of a promise's hosts, which are up.
-fn ends(table: &HostTable, promise: &Promise) -> Result<(String, String), Fault> {
-    let name = |id: HostId| {
-        let host = table.get(id).filter(|h| h.state == HostState::Up).ok_or(Fault::NoHost)?;
-        Ok(host.name.clone())
-    };
-    Ok((name(promise.host)?, name(promise.to)?))
+/// What a host is called in a topology: by its name, or else by its number (`h2`).
+pub fn name_in(topology: &Topology, host: &Host) -> String {
+    let number = format!("h{}", host.id.slot());
+    match topology.host_named(&host.name) {
+        None if topology.host_named(&number).is_some() => number,
+        _ => host.name.clone(),
+    }
 }
 
 /// A refusal in words.

@@ -2,7 +2,7 @@
 //! state](crate::control).
 //!
 //! A network is a topology: hosts, switches, the links between them, each port's packet scheduler.
-//! Hosts of the virtual machine are those of the same names in it. A host asks for a [`Promise`]
+//! Hosts of the virtual machine are those of the same names in it, or of their numbers (`h2`). A host asks for a [`Promise`]
 //! in the name of one of its tasks' channels; whether every port on the way can keep it, and both
 //! processors, is decided when the command is applied, by `towpath_qos`'s admission. So whoever
 //! leads decides as the one before would have, and nothing is ever promised twice.
@@ -32,5 +32,5 @@ mod tests;
 pub use core::{
     Again, Granted, HOLD, Holds, NODES_MAX, OWN_BEFORE, OWN_LATE, OWN_PERCENT, PROMISES_MAX,
     PROMISES_OF_HOST_MAX, PROMISES_OF_TASK_MAX, Promise, Promises, Release, Standing, TOPOLOGY_MAX,
-    Terms, own_port,
+    Terms, name_in, own_port, usable,
 };

@@ -193,6 +193,11 @@ fn without_a_topology_or_in_one_that_nobody_keeps_nothing_is_promised() {
     machine.all_say_nothing();
     let refused = why(machine.promise(machine.want(0, 2, 2, 1)));
     assert!(refused.starts_with("the topology has no host h2\n"), "{refused}");
+    // By name, or else by number: host h2 is the third, and there is one of that number.
+    let numbered = star(2).replace("h0", "h3").replace("h1", "h0");
+    assert_eq!(machine.set(numbered), Ok(()));
+    machine.promise(machine.want(0, 2, 3, 1)).expect("both are there");
+    machine.apply(Command::Release(Release { host: machine.ids[0], number: 3 }));
     assert_eq!(machine.set(String::new()), Ok(()), "nothing is promised in it");
 }
 

@@ -311,6 +311,7 @@ impl<'a> Farm<'a> {
             | Reply::Explained { .. }
             | Reply::Loads { .. }
             | Reply::Networks { .. }
+            | Reply::Promises { .. }
             | Reply::Metrics(_)
             | Reply::Unheard(_)
             | Reply::Voters(_)

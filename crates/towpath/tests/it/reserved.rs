@@ -100,3 +100,91 @@ fn a_paced_host_sends_no_faster_than_it_was_told() {
     assert_eq!(way.direct, DirectState::Paced);
     assert!(vm.counter(1, "paced_other_bytes") >= 4_800_000);
 }
+
+/// Three hosts around a switch, and what becomes of promises of the whole way.
+#[test]
+fn what_every_port_on_the_way_has_is_promised_and_what_one_has_not_is_refused_by_its_name() {
+    let vm = Vm::paced(3, Rate::from_mbps(100));
+    let mut topology = String::from(
+        "[[switch]]\nname = \"s\"\nscheduler = \"priority\"\nbudgets_ns = [3_000_000]\n",
+    );
+    for host in ["h1", "h2", "h3"] {
+        topology += &format!("[[host]]\nname = \"{host}\"\n");
+        topology += &format!("[[link]]\nends = [\"{host}\", \"s\"]\nrate_bps = 100_000_000\n");
+    }
+    let (mut a, mut b, mut c) = (vm.task(1), vm.task(2), vm.task(3));
+    // 1000 bytes each 230 us: 39.9 Mbit/s with all headers.
+    let every = Duration::from_micros(230);
+    let reserve = Reserve { every, burst: 2, until: Until::Arrived, ..RESERVE };
+    let refused = a.open_channel(c.id(), &spec(reserve)).unwrap_err().to_string();
+    assert!(refused.contains("knows no topology"), "{refused}");
+    let mut leader = vm.client(1);
+    let set = |topology| Request::SetNetwork { topology };
+    assert_eq!(leader.ask(&set(topology.clone()), LONG).unwrap(), Reply::Done);
+    let other = vm.client(2).ask(&set(topology), LONG).unwrap_err().to_string();
+    assert!(other.contains("only the daemon that leads"), "{other}");
+    // Until every host has said that it has nothing.
+    let begun = Instant::now();
+    let first = loop {
+        match a.open_channel(c.id(), &spec(reserve)) {
+            Ok(channel) => break channel,
+            Err(e) => assert!(begun.elapsed() < LONG && e.to_string().contains("not known"), "{e}"),
+        }
+    };
+    let (theirs, _) = c.accept_channel(Some(LONG)).unwrap().expect("it was offered");
+    let second = b.open_channel(c.id(), &spec(reserve)).unwrap();
+    c.accept_channel(Some(LONG)).unwrap().expect("it was offered");
+    let refused = a.open_channel(c.id(), &spec(reserve)).unwrap_err().to_string();
+    assert!(refused.contains("port s:2: 39.9 Mbit/s asked with all headers"), "{refused}");
+    let bound = a.channel_status(first).unwrap().promised.expect("it is promised");
+    assert!(bound <= reserve.within, "{bound:?}");
+    for n in 0..50 {
+        a.send_on(first, &pattern(n, 1000)).unwrap();
+        assert_eq!(c.recv_on(theirs, Some(LONG)).unwrap().unwrap(), pattern(n, 1000));
+    }
+    let ask = Request::Promises { after: None };
+    let told = leader.ask(&ask, LONG).unwrap();
+    let Reply::Promises { topology: Some(_), promises, more: false } = told else {
+        panic!("{told:?}")
+    };
+    let of: Vec<_> = promises.iter().map(|p| (p.promise.task, p.hops.len(), p.delay)).collect();
+    assert_eq!(of, [(a.id(), 2, bound), (b.id(), 2, bound)]);
+    b.close_channel(second).unwrap();
+    let begun = Instant::now();
+    while a.open_channel(c.id(), &spec(reserve)).is_err() {
+        assert!(begun.elapsed() < LONG, "there is room once that is over");
+    }
+    drop(b);
+    drop(a);
+    let begun = Instant::now();
+    loop {
+        let told = leader.ask(&ask, LONG).unwrap();
+        if matches!(told, Reply::Promises { ref promises, .. } if promises.is_empty()) {
+            break;
+        }
+        assert!(begun.elapsed() < LONG, "{told:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_link_that_sends_faster_than_the_topology_has_it_promises_nothing_behind_it() {
+    let vm = Vm::paced(2, Rate::from_mbps(100));
+    let topology = "[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n\
+                    [[link]]\nends = [\"h1\", \"h2\"]\nrate_bps = 50_000_000\n";
+    let mut leader = vm.client(1);
+    let set = Request::SetNetwork { topology: topology.into() };
+    assert_eq!(leader.ask(&set, LONG).unwrap(), Reply::Done);
+    let (mut a, b) = (vm.task(1), vm.task(2));
+    let reserve = Reserve { until: Until::Arrived, ..RESERVE };
+    let begun = Instant::now();
+    let refused = loop {
+        let refused = a.open_channel(b.id(), &spec(reserve)).unwrap_err().to_string();
+        if !refused.contains("not known") {
+            break refused;
+        }
+        assert!(begun.elapsed() < LONG, "{refused}");
+    };
+    assert!(refused.contains("is paced at 100.0 Mbit/s"), "{refused}");
+    assert!(refused.contains("--link-rate of 50.0 Mbit/s or less"), "{refused}");
+}
