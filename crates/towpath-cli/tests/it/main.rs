@@ -16,6 +16,7 @@ mod maintenance;
 mod measured;
 mod media;
 mod metrics;
+mod network;
 mod plan;
 mod plan_buffer;
 mod plan_conventions;
