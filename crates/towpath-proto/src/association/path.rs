@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 use towpath_wire::frame::{ACK_WORDS_MAX, Ack};
 use towpath_wire::{Instant, LinkId, PathId};
 
+mod apart;
+
+use self::apart::Apart;
 use super::ack_rate::AckRate;
 use super::arrivals::Arrivals;
 use super::delivery::Delivery;
@@ -117,6 +120,25 @@ impl Control {
     }
 }
 
+/// What one look finds to be lost.
+struct Losses {
+    /// That which was sent last.
+    newest: Option<Sent>,
+    bytes: u64,
+    /// Behind the last one that was found.
+    from: u64,
+    /// All packets of so long a time were lost as lets one think of the path's end.
+    silent: bool,
+    first_of_run: Instant,
+    timeout: Duration,
+}
+
+impl Losses {
+    const fn new(now: Instant, timeout: Duration) -> Self {
+        Self { newest: None, bytes: 0, from: 0, silent: false, first_of_run: now, timeout }
+    }
+}
+
 /// One way to the peer.
 pub(super) struct Path {
     pub(super) id: PathId,
@@ -137,6 +159,8 @@ pub(super) struct Path {
     control: Control,
     pacer: Pacer,
     reordering: Reordering,
+    /// Once it carries reserved data.
+    apart: Option<Box<Apart>>,
     pub(super) loss_at: Option<Instant>,
     probing: Probing,
     pub(super) arrivals: Arrivals,
@@ -169,6 +193,7 @@ impl Path {
             control: Control::new(config.congestion.build(config.datagram.into())),
             pacer: Pacer::new(),
             reordering: Reordering::default(),
+            apart: None,
             loss_at: None,
             probing: Probing::default(),
             arrivals,
@@ -392,6 +417,10 @@ impl Path {
         let stamp = self.delivery.stamp(in_flight, self.control.window);
         let ack_top = d.acked_up_to.map_or(0, |n| n + 1);
         let Departure { now: at, bytes, reserved, .. } = d;
+        if reserved && self.apart.is_none() {
+            let apart = Apart::new(self.largest_acked, self.rtt, self.flight.next());
+            self.apart = Some(Box::new(apart));
+        }
         let sent = Sent { at, bytes, items: 0, state, reserved, items_at: 0, ack_top, stamp };
         self.flight.push(sent, items);
         if d.acked_up_to.is_some() {
@@ -432,6 +461,9 @@ impl Path {
                 fresh &= !(1 << below);
                 self.settle(now, hi - below, out);
             }
+        }
+        if let Some(apart) = &mut self.apart {
+            apart.conclude(now - late);
         }
         out.trip = self.conclude(now, late, ack, newest);
         // What came later may still wait to be read.
@@ -504,6 +536,9 @@ impl Path {
             self.reordering.late(now, s.at, &self.rtt);
             self.control.congestion.on_spurious(s.at, s.bytes.into());
         }
+        if let Some(apart) = &mut self.apart {
+            apart.settled(number, s.at, s.reserved);
+        }
         let asked = if s.reserved { 0 } else { s.bytes.into() };
         self.delivery.settled(s.at, s.stamp, asked, late);
         if s.ack_top > 0 {
@@ -526,36 +561,54 @@ impl Path {
         out.lost.append(&mut self.evicted);
         let Some(top) = self.largest_acked else { return };
         self.reordering.calm_down(now, &self.rtt);
+        // Whether all packets of so long a time were lost.
+        let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
+        let mut losses = Losses::new(now, timeout);
+        if self.apart.is_some() {
+            self.detect_apart(now, &mut losses, out);
+        } else {
+            self.detect_overtaken(now, top, &mut losses, out);
+        }
+        if let Some(s) = losses.newest {
+            self.control.congestion.on_lost(&Loss { now, sent: s.at, bytes: losses.bytes });
+            if losses.silent {
+                self.control.congestion.on_silence();
+            }
+            self.repace(now);
+        }
+    }
+
+    fn detect_overtaken(&mut self, now: Instant, top: u64, losses: &mut Losses, out: &mut Outcome) {
         let (overtaken, delay) =
             (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
-        let (mut newest_lost, mut bytes, mut from) = (None, 0, 0);
-        // Whether all packets of so long a time were lost.
-        let (mut silent, mut first_of_run) = (false, now);
-        let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
-        while let Some((number, s)) = self.flight.outstanding(from, top) {
+        while let Some((number, s)) = self.flight.outstanding(losses.from, top) {
             // Later packets were sent later and overtaken by fewer: none of them is lost.
             if top - number < overtaken && s.at + delay > now {
                 self.loss_at = Some(s.at + delay.max(GRANULARITY));
                 break;
             }
-            let counts = self.give_up(now, number, out);
-            if newest_lost.is_none() || self.flight.any_settled(from..number) {
-                first_of_run = s.at;
-            }
-            if counts {
-                silent |= s.at.since(first_of_run) > timeout * SILENT;
-                newest_lost = Some(s);
-                bytes += u64::from(s.bytes);
-            }
-            from = number + 1;
+            self.lose(now, (number, s), losses, out);
         }
-        if let Some(s) = newest_lost {
-            self.control.congestion.on_lost(&Loss { now, sent: s.at, bytes });
-            if silent {
-                self.control.congestion.on_silence();
-            }
-            self.repace(now);
+    }
+
+    /// A packet is lost, one of several.
+    fn lose(
+        &mut self,
+        now: Instant,
+        (number, s): (u64, Sent),
+        losses: &mut Losses,
+        out: &mut Outcome,
+    ) {
+        let counts = self.give_up(now, number, out);
+        if losses.newest.is_none() || self.flight.any_settled(losses.from..number) {
+            losses.first_of_run = s.at;
         }
+        if counts {
+            losses.silent |= s.at.since(losses.first_of_run) > losses.timeout * SILENT;
+            losses.newest = Some(losses.newest.filter(|n| n.at > s.at).unwrap_or(s));
+            losses.bytes += u64::from(s.bytes);
+        }
+        losses.from = number + 1;
     }
 
     /// True when the loss may be a sign of congestion.
@@ -617,11 +670,11 @@ mod tests {
 
     const DATAGRAM: u32 = 1472;
 
-    fn at(ms: u64) -> Instant {
+    pub(super) fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    fn path() -> Path {
+    pub(super) fn path() -> Path {
         Path::new(PathId(0), LinkId(0), ([10, 0, 0, 1], 1).into(), &Config::default())
     }
 
@@ -634,7 +687,11 @@ mod tests {
 
     /// All of the `count` packets up to `largest` arrived.
     fn ack(path: &mut Path, now: Instant, largest: u64, count: u32) -> Outcome {
-        let word = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+        ack_words(path, now, largest, if count == 64 { u64::MAX } else { (1 << count) - 1 })
+    }
+
+    /// Those arrived whose bits are set, the largest being the lowest.
+    pub(super) fn ack_words(path: &mut Path, now: Instant, largest: u64, word: u64) -> Outcome {
         let mut bytes = [0; 64];
         let mut w = towpath_wire::bytes::Writer::new(&mut bytes);
         towpath_wire::frame::emit_ack(&mut w, PathId(0), 0, largest, &[word]);
