@@ -28,10 +28,10 @@ Examples:
   towpath up --topology office.toml   the same from the start
 
 The file is a topology as `towpath topology show` reads it. Its hosts are called as `towpath hosts`
-shows, by name or as h1, h2 and so on; hosts that are not in it take part as ever, and are promised nothing. Switch ports are
-to have `scheduler = \"priority\"` with one of `budgets_ns`: what is promised carries one mark (DSCP
-46), which the switch has to serve first. Hosts' own ports are `edf`, which is what their daemons do
-(`towpath up --link-rate`). See docs/reservation.md.
+shows, by name or as h1, h2 and so on; hosts that are not in it take part as ever, and are promised
+nothing. Switch ports are to have `scheduler = \"priority\"` with one of `budgets_ns`: what is
+promised carries one mark (DSCP 46), which the switch has to serve first. Hosts' own ports are
+`edf`, which is what their daemons do (`towpath up --link-rate`). See docs/reservation.md.
 
 What is promised stays: another network is taken where all of it can be kept there as it was
 promised. Run it on the machine of the host that leads.

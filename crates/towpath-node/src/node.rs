@@ -567,7 +567,6 @@ impl Machine for Node {
         self.settle_recovery(now);
         self.settle_acks(now);
         self.settle_awaited(now);
-        self.settle_orphans(now);
         self.pump(now, memory);
     }
 
@@ -604,9 +603,7 @@ impl Machine for Node {
             self.lead.recovery.as_ref().map(|r| r.until),
             self.data.relays.ack_at,
             self.local.channels.awaited_until(),
-            self.local.promising.due(),
-            self.lead.orphans.values().min().copied(),
-            self.lead.say_at,
+            self.promises_due(),
         ];
         let control = control.into_iter().flatten().map(|at| (at, TimerKind::Control));
         control.chain(self.endpoint.poll_timeout()).min()

@@ -147,8 +147,8 @@ pub struct Transmit {
 ///
 /// | train | class of RFC 4594 | DSCP | on Wi-Fi (RFC 8325) |
 /// |---|---|---|---|
-/// | of a channel that was promised the whole way | telephony: low delay, admitted | EF 46 | 6, voice |
-/// | of one that is reserved on its first link alone | conferencing: low delay | AF41 34 | 4, video |
+/// | of a channel promised the whole way | telephony: low delay, admitted | EF 46 | 6, voice |
+/// | of one reserved on its first link | conferencing: low delay | AF41 34 | 4, video |
 /// | of all others; acknowledgements, control | standard | 0 | 0, best effort |
 ///
 /// A reserved channel's data goes by grants of its own. Other channels have no marks, whatever

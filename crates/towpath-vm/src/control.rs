@@ -222,9 +222,9 @@ impl ControlState {
         Self { invitations, ..self }
     }
 
-    /// The same, with groups, mailboxes and promises as `before` has them, the state of the same leader in
-    /// its life before. Tasks of hosts that are not up, and those that do not live, are over;
-    /// nobody waits for an answer any more.
+    /// The same, with groups, mailboxes and promises as `before` has them, the state of the same
+    /// leader in its life before. Tasks of hosts that are not up, and those that do not live, are
+    /// over; nobody waits for an answer any more.
     #[must_use]
     pub fn with_tasks_of(mut self, before: Self, lives: impl Fn(TaskId) -> bool) -> Self {
         let Self { registry, answers, registered, promises, .. } = before;

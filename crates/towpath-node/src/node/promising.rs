@@ -55,6 +55,7 @@ impl Node {
     /// Says what there is to whoever leads by now; gives back what is over; gives up what nobody
     /// has answered. True if anything was said.
     pub(crate) fn settle_promising(&mut self, now: Instant) -> bool {
+        self.settle_orphans(now);
         let mut said = self.begin_promising(now);
         match self.leader_now() {
             Some(leader) if self.local.promising.is_due(now, leader) => {
@@ -83,6 +84,12 @@ impl Node {
             self.promise_refused(wire, frozen);
         }
         said
+    }
+
+    /// When something is to be done about promises next.
+    pub(crate) fn promises_due(&self) -> Option<Instant> {
+        let orphans = self.lead.orphans.values().min().copied();
+        [self.local.promising.due(), orphans, self.lead.say_at].into_iter().flatten().min()
     }
 
     /// What was said to a leader that asked its members first was not heard.
@@ -205,7 +212,7 @@ impl Node {
     }
 
     /// Their time is over; and whoever has not said what it has is asked again.
-    pub(crate) fn settle_orphans(&mut self, now: Instant) {
+    fn settle_orphans(&mut self, now: Instant) {
         if self.lead.say_at.is_some_and(|at| at <= now) {
             self.ask_unsure(now);
         }

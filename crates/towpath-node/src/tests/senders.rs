@@ -182,11 +182,6 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     let asker = theirs;
     let join = || Question::Registry(RegistryOp::Join("g".into()));
     let stream = StreamAsk { from: theirs, to: mine, key: [1; 32] };
-    let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
-    let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
-    let terms = Terms { rate, burst, packet, within };
-    let promise = Promise { host: named, number: 1, task: theirs, to: me, terms };
-    let granted = Granted { delay: within, first: within, rate, hops: Vec::new() };
     vec![
         Message::Welcome(Welcome { you: me, snapshot }),
         Message::Entries(Entries { entries: vec![entry] }),
@@ -238,6 +233,20 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
         Message::Reach(Unreachable { host: named }),
+    ]
+    .into_iter()
+    .chain(about_promises(named, theirs, me))
+    .collect()
+}
+
+/// The same of what is said about promises.
+fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 6] {
+    let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
+    let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
+    let terms = Terms { rate, burst, packet, within };
+    let promise = Promise { host: named, number: 1, task: theirs, to: me, terms };
+    let granted = Granted { delay: within, first: within, rate, hops: Vec::new() };
+    [
         Message::Promise(promise),
         Message::Promised(Promised { number: 1, outcome: Ok(granted) }),
         Message::Again(Again { promise, hops: Vec::new() }),

@@ -10,8 +10,10 @@ use towpath_wire::frame::{ACK_WORDS_MAX, Ack};
 use towpath_wire::{Instant, LinkId, PathId};
 
 mod apart;
+mod losses;
 
 use self::apart::Apart;
+use self::losses::{Losses, Overtaking};
 use super::ack_rate::AckRate;
 use super::arrivals::Arrivals;
 use super::delivery::Delivery;
@@ -19,12 +21,11 @@ use super::flight::{Flight, Item, Sent, State};
 use super::handle::LATE_MAX;
 use super::mtu::{Lost, Mtu};
 use super::pacer::Pacer;
-use super::reordering::Reordering;
 use super::standing::Standing;
 use super::view::PathCounters;
 use crate::config::Config;
 use crate::congestion::{Congestion, Loss, Sample};
-use crate::rtt::{GRANULARITY, Rtt};
+use crate::rtt::Rtt;
 
 /// Packets that maps may cover before we ask more often whether they arrive; an acknowledgement
 /// has room for four times as many.
@@ -120,25 +121,6 @@ impl Control {
     }
 }
 
-/// What one look finds to be lost.
-struct Losses {
-    /// That which was sent last.
-    newest: Option<Sent>,
-    bytes: u64,
-    /// Behind the last one that was found.
-    from: u64,
-    /// All packets of so long a time were lost as lets one think of the path's end.
-    silent: bool,
-    first_of_run: Instant,
-    timeout: Duration,
-}
-
-impl Losses {
-    const fn new(now: Instant, timeout: Duration) -> Self {
-        Self { newest: None, bytes: 0, from: 0, silent: false, first_of_run: now, timeout }
-    }
-}
-
 /// One way to the peer.
 pub(super) struct Path {
     pub(super) id: PathId,
@@ -158,9 +140,7 @@ pub(super) struct Path {
     delivery: Delivery,
     control: Control,
     pacer: Pacer,
-    reordering: Reordering,
-    /// Once it carries reserved data.
-    apart: Option<Box<Apart>>,
+    overtaking: Overtaking,
     pub(super) loss_at: Option<Instant>,
     probing: Probing,
     pub(super) arrivals: Arrivals,
@@ -192,8 +172,7 @@ impl Path {
             delivery: Delivery::new(),
             control: Control::new(config.congestion.build(config.datagram.into())),
             pacer: Pacer::new(),
-            reordering: Reordering::default(),
-            apart: None,
+            overtaking: Overtaking::default(),
             loss_at: None,
             probing: Probing::default(),
             arrivals,
@@ -417,9 +396,9 @@ impl Path {
         let stamp = self.delivery.stamp(in_flight, self.control.window);
         let ack_top = d.acked_up_to.map_or(0, |n| n + 1);
         let Departure { now: at, bytes, reserved, .. } = d;
-        if reserved && self.apart.is_none() {
+        if reserved && self.overtaking.apart.is_none() {
             let apart = Apart::new(self.largest_acked, self.rtt, self.flight.next());
-            self.apart = Some(Box::new(apart));
+            self.overtaking.apart = Some(Box::new(apart));
         }
         let sent = Sent { at, bytes, items: 0, state, reserved, items_at: 0, ack_top, stamp };
         self.flight.push(sent, items);
@@ -462,7 +441,7 @@ impl Path {
                 self.settle(now, hi - below, out);
             }
         }
-        if let Some(apart) = &mut self.apart {
+        if let Some(apart) = &mut self.overtaking.apart {
             apart.conclude(now - late);
         }
         out.trip = self.conclude(now, late, ack, newest);
@@ -533,10 +512,10 @@ impl Path {
         if late {
             // Wait longer before giving one up.
             out.spurious += 1;
-            self.reordering.late(now, s.at, &self.rtt);
+            self.overtaking.reordering.late(now, s.at, &self.rtt);
             self.control.congestion.on_spurious(s.at, s.bytes.into());
         }
-        if let Some(apart) = &mut self.apart {
+        if let Some(apart) = &mut self.overtaking.apart {
             apart.settled(number, s.at, s.reserved);
         }
         let asked = if s.reserved { 0 } else { s.bytes.into() };
@@ -560,11 +539,11 @@ impl Path {
         out.packets_lost += u64::from(!self.evicted.is_empty());
         out.lost.append(&mut self.evicted);
         let Some(top) = self.largest_acked else { return };
-        self.reordering.calm_down(now, &self.rtt);
+        self.overtaking.reordering.calm_down(now, &self.rtt);
         // Whether all packets of so long a time were lost.
         let timeout = self.rtt.probe_timeout(self.ack_rate.delay());
         let mut losses = Losses::new(now, timeout);
-        if self.apart.is_some() {
+        if self.overtaking.apart.is_some() {
             self.detect_apart(now, &mut losses, out);
         } else {
             self.detect_overtaken(now, top, &mut losses, out);
@@ -576,39 +555,6 @@ impl Path {
             }
             self.repace(now);
         }
-    }
-
-    fn detect_overtaken(&mut self, now: Instant, top: u64, losses: &mut Losses, out: &mut Outcome) {
-        let (overtaken, delay) =
-            (self.reordering.overtaken_max(), self.reordering.delay(&self.rtt));
-        while let Some((number, s)) = self.flight.outstanding(losses.from, top) {
-            // Later packets were sent later and overtaken by fewer: none of them is lost.
-            if top - number < overtaken && s.at + delay > now {
-                self.loss_at = Some(s.at + delay.max(GRANULARITY));
-                break;
-            }
-            self.lose(now, (number, s), losses, out);
-        }
-    }
-
-    /// A packet is lost, one of several.
-    fn lose(
-        &mut self,
-        now: Instant,
-        (number, s): (u64, Sent),
-        losses: &mut Losses,
-        out: &mut Outcome,
-    ) {
-        let counts = self.give_up(now, number, out);
-        if losses.newest.is_none() || self.flight.any_settled(losses.from..number) {
-            losses.first_of_run = s.at;
-        }
-        if counts {
-            losses.silent |= s.at.since(losses.first_of_run) > losses.timeout * SILENT;
-            losses.newest = Some(losses.newest.filter(|n| n.at > s.at).unwrap_or(s));
-            losses.bytes += u64::from(s.bytes);
-        }
-        losses.from = number + 1;
     }
 
     /// True when the loss may be a sign of congestion.

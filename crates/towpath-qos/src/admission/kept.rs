@@ -1,4 +1,4 @@
-//! Reservations that outlive their table: what has to be kept of each, and how it is taken up again.
+//! Reservations that outlive their table: what has to be kept of each, and how it is taken up.
 //!
 //! Budgets depend on what was reserved when they were fixed, so admitting the same requests again
 //! in another order gives others. What is kept is the request and, for each hop, what was chosen
@@ -161,8 +161,9 @@ mod tests {
                     first.end(held.swap_remove(which.index(held.len())).0);
                 }
             }
+            let all = held.iter();
             let mut kept: Vec<_> =
-                held.iter().map(|(id, request)| (*id, *request, first.kept(*id).unwrap())).collect();
+                all.map(|(id, asked)| (*id, *asked, first.kept(*id).unwrap())).collect();
             if turned {
                 kept.reverse();
             }

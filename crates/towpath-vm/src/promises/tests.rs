@@ -1,11 +1,11 @@
 //! What is promised is kept, once, whoever leads and whatever a state has lost.
 
+use ::core::time::Duration;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use towpath_wire::{ByteSize, HostId, Rate};

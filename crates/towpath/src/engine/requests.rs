@@ -236,10 +236,7 @@ impl Engine {
                 }
             }
             Request::Invite { ttl_s, uses } => self.invite(key, ttl_s, uses),
-            Request::Tokens => {
-                let reply = self.tokens();
-                self.reply(key, &reply);
-            }
+            Request::Tokens => self.reply(key, &self.tokens()),
             Request::Revoke { id } => self.revoke(key, &id),
             Request::Delete { host } => {
                 let deleted = self.node.delete_host(now, host, &mut self.memory);
@@ -264,10 +261,7 @@ impl Engine {
                 self.reply(key, &Reply::Networks { networks, more });
             }
             Request::SetNetwork { topology } => self.set_network(key, topology),
-            Request::Promises { after } => {
-                let told = self.promises(after);
-                self.reply(key, &told);
-            }
+            Request::Promises { after } => self.reply(key, &self.promises(after)),
             Request::Observe { host, every_ms } => self.observe(key, host, every_ms),
             Request::Watch => self.watch(now, key),
             Request::Shutdown => {

@@ -1,16 +1,17 @@
 //! Losses on a path that carries reserved data beside all else.
 //!
-//! Reserved datagrams have a mark by which switches put them first
-//! ([`DSCP_PROMISED`](crate::machine::DSCP_PROMISED)), so they overtake the others without any being
-//! lost. Each kind keeps its own order, so each is overtaken by its own kind alone: what counts for
-//! one is the largest of its kind that was acknowledged, and its kind's round trips. Packets in
-//! between are of both, so only time says that one is lost (RFC 9002 §6.1.2).
+//! Reserved datagrams have a mark by which switches put them first, so they overtake the others
+//! without any being lost. Each kind keeps its own order, so each is overtaken by its own kind
+//! alone: what counts for one is the largest of its kind that was acknowledged, and its kind's
+//! round trips. Those in between are of both kinds, so only time says that one is lost (RFC 9002
+//! §6.1.2).
 
 use core::time::Duration;
 
 use towpath_wire::Instant;
 
-use super::{Losses, Outcome, Path};
+use super::losses::Losses;
+use super::{Outcome, Path};
 use crate::rtt::{GRANULARITY, Rtt};
 
 /// Of one kind.
@@ -58,11 +59,13 @@ impl Path {
     /// Gives up what was overtaken by its own kind for too long.
     pub(super) fn detect_apart(&mut self, now: Instant, losses: &mut Losses, out: &mut Outcome) {
         for reserved in [false, true] {
-            let Some(kind) = self.apart.as_ref().map(|apart| apart.0[usize::from(reserved)]) else {
+            let Some(kind) =
+                self.overtaking.apart.as_ref().map(|apart| apart.0[usize::from(reserved)])
+            else {
                 return;
             };
             let Some(top) = kind.largest_acked else { continue };
-            let delay = self.reordering.delay(&kind.rtt);
+            let delay = self.overtaking.reordering.delay(&kind.rtt);
             let mut from = kind.from;
             losses.from = from;
             // The others are in between.
@@ -79,7 +82,7 @@ impl Path {
                 }
                 self.lose(now, (number, s), losses, out);
             }
-            if let Some(apart) = &mut self.apart {
+            if let Some(apart) = &mut self.overtaking.apart {
                 apart.0[usize::from(reserved)].from = from;
             }
         }
@@ -131,7 +134,7 @@ mod tests {
     fn a_path_without_reserved_data_keeps_nothing_of_this() {
         let mut path = path();
         (0..5).for_each(|n| send(&mut path, n, false));
-        assert!(path.apart.is_none());
+        assert!(path.overtaking.apart.is_none());
         let out = ack_words(&mut path, at(20), 4, 0b01111);
         assert_eq!(out.packets_lost, 1, "three have overtaken it");
     }
