@@ -181,7 +181,9 @@ impl Promising {
     pub(crate) fn cut(&mut self, id: AssociationId) {
         let all = (id, ChannelId(0))..=(id, ChannelId(u32::MAX));
         let wires: Vec<Wire> = self.numbers.range(all).map(|(wire, _)| *wire).collect();
-        wires.into_iter().for_each(|wire| self.over(wire));
+        for wire in wires {
+            self.over(wire);
+        }
     }
 
     /// What the leader has promised for a channel.

@@ -211,7 +211,7 @@ impl Task {
     /// How a channel stands.
     pub fn channel_status(&mut self, channel: Channel) -> Result<ChannelStatus, AskError> {
         match self.ask(Question::Channel(channel.number))? {
-            Answer::Channel(status) => Ok(status),
+            Answer::Channel(status) => Ok(*status),
             _ => Err(AskError::Unexpected),
         }
     }

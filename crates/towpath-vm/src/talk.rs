@@ -4,6 +4,7 @@
 //! [`ToTask::Refused`]; nothing else comes before. Questions carry a number of the task's choice
 //! and are answered in any order, each exactly once.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -489,7 +490,7 @@ pub enum Answer {
     /// A host's wall clock, in microseconds since 1970.
     Clock(u64),
     /// A channel.
-    Channel(ChannelStatus),
+    Channel(Box<ChannelStatus>),
 }
 
 impl<C> RegistryOp<C> {

@@ -1,4 +1,5 @@
 //! What a virtual machine is told of its network, and what it says of promises there.
+#![allow(clippy::format_push_string, reason = "a test's topology, written once")]
 
 use serde_json::Value;
 

@@ -301,7 +301,9 @@ impl Node {
 
     /// How a channel of `task` stands.
     pub(crate) fn channel_status(&self, task: TaskId, number: u32) -> Result<Answer, Fault> {
-        self.status_of(task, number).map(Answer::Channel).ok_or(Fault::NotFound)
+        self.status_of(task, number)
+            .map(|status| Answer::Channel(status.into()))
+            .ok_or(Fault::NotFound)
     }
 
     pub(crate) fn status_of(&self, task: TaskId, number: u32) -> Option<ChannelStatus> {

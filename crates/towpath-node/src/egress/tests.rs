@@ -270,7 +270,7 @@ fn what_is_promised_of_a_hosts_own_port_its_egress_keeps() {
             let request = Request { owner: 1, from, to, demand, wish, lease };
             let Ok(admitted) = admission.admit_least(&request) else { continue };
             let first = admission.promise(admitted.id).expect("admitted").hops[0].delay_ns;
-            let within = Duration::from_nanos(first) - OWN_LATE;
+            let within = Duration::from_nanos(first).saturating_sub(OWN_LATE);
             let own = Reservation { within, ..asked };
             let train = train_bytes(
                 rate,

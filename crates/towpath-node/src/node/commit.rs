@@ -174,10 +174,9 @@ impl Node {
                 self.network_decided(now, *number, Err(why));
             }
             // Whoever leads next is told anew; what meets a limit is not asked for again.
+            Some(Waiting::Promise(..)) if matches!(why, Fault::Frozen(_)) => {}
             Some(Waiting::Promise(host, number)) => {
-                if !matches!(why, Fault::Frozen(_)) {
-                    self.tell_promised(now, *host, *number, Err(why));
-                }
+                self.tell_promised(now, *host, *number, Err(why));
             }
             Some(Waiting::Task(task, number, _)) => self.reply(now, *task, *number, Err(why)),
             Some(Waiting::Asker(task, number, kept)) => {

@@ -46,7 +46,7 @@ fn opened(number: u32, outcome: Result<(), Fault>) -> ToTask {
 
 fn status(net: &mut Net, host: usize, task: TaskId, number: u32) -> Result<ChannelStatus, Fault> {
     match net.ask(host, task, Question::Channel(number))? {
-        Answer::Channel(status) => Ok(status),
+        Answer::Channel(status) => Ok(*status),
         other => panic!("{other:?}"),
     }
 }

@@ -1,7 +1,8 @@
 //! Channels whose time counts until they arrive: promised by whoever leads, taken up by their own
 //! host, given back, and never promised twice.
+#![allow(clippy::format_push_string, reason = "a test's topology, written once")]
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -103,7 +104,7 @@ fn why(outcome: Option<Result<(), Fault>>) -> String {
 
 fn status(net: &mut Net, host: usize, task: TaskId, number: u32) -> ChannelStatus {
     match net.ask(host, task, Question::Channel(number)) {
-        Ok(Answer::Channel(status)) => status,
+        Ok(Answer::Channel(status)) => *status,
         other => panic!("{other:?}"),
     }
 }
@@ -396,7 +397,7 @@ fn what_a_host_says_in_the_name_of_another_is_not_heard() {
     let (first, third) = (net.id(1), net.id(2));
     net.call(0, |node, now, _| {
         node.handle_release(now, third, Release { host: first, number: 1 });
-        let numbers = Default::default();
+        let numbers = BTreeSet::new();
         node.handle_holds(now, third, Holds { host: first, last: 9, numbers });
     });
     assert_eq!((promised(&mut net, 0), net.node(0).malformed()), (1, 2));

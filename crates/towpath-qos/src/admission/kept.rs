@@ -95,6 +95,8 @@ impl Admission {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::format_push_string, reason = "a test's topology, written once")]
+
     use core::time::Duration;
     use std::format;
     use std::string::String;

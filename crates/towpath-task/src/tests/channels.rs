@@ -249,7 +249,7 @@ fn how_a_channel_stands_is_what_the_daemon_says() {
         let asks = scope.spawn(|| task.channel_status(channel));
         let ToDaemon::Ask { number, question } = said(&mut side) else { panic!("no question") };
         assert_eq!(question, Question::Channel(channel.number()));
-        side.say(&ToTask::Answer { number, answer: Ok(Answer::Channel(status)) });
+        side.say(&ToTask::Answer { number, answer: Ok(Answer::Channel(status.into())) });
         asks.join().unwrap()
     });
     assert_eq!(told.unwrap(), status);

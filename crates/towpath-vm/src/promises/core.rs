@@ -29,7 +29,7 @@ pub const PROMISES_OF_HOST_MAX: usize = 1024;
 /// Most promises of one task.
 pub const PROMISES_OF_TASK_MAX: usize = 256;
 /// How long a host keeps what it was promised while nobody leads that it hears of.
-pub const HOLD: Duration = Duration::from_secs(60);
+pub const HOLD: Duration = Duration::from_mins(1);
 /// The shortest frame with its gap. A port that is reckoned slower than it is sends it as fast as
 /// that, so it is below the shortest that there is by more than that part.
 const SENT_MIN: ByteSize = ByteSize::from_bytes(84);

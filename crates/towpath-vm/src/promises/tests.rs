@@ -1,4 +1,5 @@
 //! What is promised is kept, once, whoever leads and whatever a state has lost.
+#![allow(clippy::format_push_string, reason = "a test's topology, written once")]
 
 use ::core::time::Duration;
 use alloc::collections::{BTreeMap, BTreeSet};

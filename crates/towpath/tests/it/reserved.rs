@@ -1,4 +1,5 @@
 //! Paced hosts and reserved channels, through real daemons.
+#![allow(clippy::format_push_string, reason = "a test's topology, written once")]
 
 use std::time::{Duration, Instant};
 
