@@ -35,6 +35,8 @@ pub(crate) struct Lead {
     pub(crate) orphans: Orphans,
     /// When those are asked again that have not said what they were promised.
     pub(crate) say_at: Option<Instant>,
+    /// Since when there are any.
+    pub(crate) unsure_since: Option<Instant>,
     /// The term in which it looks after what is promised.
     pub(crate) promises_in: Option<u64>,
     /// Asked to end everything: when it waits no longer for the others; `NEVER` when it ended.
@@ -46,7 +48,7 @@ impl Lead {
     pub(crate) fn forget_judgements(&mut self) {
         self.suspects = Suspects::default();
         self.orphans.clear();
-        (self.say_at, self.promises_in) = (None, None);
+        (self.say_at, self.unsure_since, self.promises_in) = (None, None, None);
         self.broken.between.clear();
         self.broken.arm();
         self.telling.entries.clear();
@@ -69,6 +71,7 @@ impl Default for Lead {
             asking: Asking::default(),
             orphans: Orphans::new(),
             say_at: None,
+            unsure_since: None,
             promises_in: None,
             halt_at: None,
         }

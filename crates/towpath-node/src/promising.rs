@@ -164,7 +164,7 @@ impl Promising {
     /// The leader knows of it now, or has no need to: once it knows of all, it is told so.
     fn is_known(&mut self, number: u64) {
         if self.unknown.remove(&number) && self.unknown.is_empty() {
-            self.told = None;
+            self.wanted = Some(Instant::ZERO);
         }
     }
 
@@ -237,13 +237,13 @@ impl Promising {
 
     /// Nobody leads who could be told. For how long what was promised is kept then, others count
     /// on: the channels that have to do without from now on.
-    pub(crate) fn has_no_leader(&mut self, now: Instant) -> Vec<Wire> {
+    pub(crate) fn has_no_leader(&mut self, now: Instant, since: Instant) -> Vec<Wire> {
         (self.told, self.wanted) = (None, None);
         if self.held.is_empty() {
             self.alone = None;
             return Vec::new();
         }
-        let since = *self.alone.get_or_insert(now);
+        let since = *self.alone.get_or_insert(since);
         if now < since + HOLD {
             return Vec::new();
         }

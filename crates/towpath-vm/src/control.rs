@@ -62,7 +62,8 @@ pub enum Command {
     Release(Release),
     /// A host says which it has.
     Holds(Holds),
-    /// What these had that are gone is no longer on its way.
+    /// What these had that are gone is no longer on its way; what others have not said by now, they
+    /// do not have.
     FreeOrphans(Vec<HostId>),
     /// A task asks about groups or mailboxes.
     Ask(Ask),

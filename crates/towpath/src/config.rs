@@ -243,7 +243,7 @@ pub fn key_file(path: &Path) -> Result<Zeroizing<[u8; 32]>, ConfigError> {
     read_key(&dir, name, path)?.ok_or_else(gone)
 }
 
-/// The key that a file holds; `None`: there is no file, or one that was made and never written.
+/// The key that a file holds; `None`: there is no file.
 fn read_key(
     dir: &Dir,
     name: &str,

@@ -5,9 +5,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_proto::Memory;
+use towpath_proto::{Association, Memory};
+use towpath_qos::admission::KeptHop;
+use towpath_qos::spec::limits::INTERVAL_NS_MAX;
 use towpath_qos::topology::HOPS_MAX;
 use towpath_vm::Message;
+use towpath_vm::channel::RESERVE_MAX;
 use towpath_vm::control::{Command, ControlState};
 use towpath_vm::message::{Promised, SayHolds};
 use towpath_vm::promises::{
@@ -23,6 +26,8 @@ use crate::egress::Reservation;
 use crate::event::NodeEvent;
 use crate::promising::{LATE, Said, Told};
 
+/// Numbers that a host may have, with those that were answered late and are given back.
+const HELD_MAX: usize = 4 * PROMISES_OF_HOST_MAX;
 /// How long whoever is to say once more what it has waits at most, and is waited for.
 const SAY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -36,13 +41,25 @@ impl Node {
         }
     }
 
+    /// When the leader was heard last by the connection that there is to it.
+    fn leader_heard(&self) -> Option<Instant> {
+        let connection = self.peers.up(self.leader()?)?;
+        self.endpoint.association(connection).map(Association::heard_at)
+    }
+
     /// Whoever leads, in which term, and by which connection; `None`: nobody, or out of contact.
-    fn leader_now(&self) -> Option<Told> {
+    fn leader_now(&self, now: Instant) -> Option<Told> {
         let (me, log) = (self.me?, self.log.as_ref()?);
         let leader = log.leader();
         let (term, _) = log.snapshot().place();
         let connection = self.peers.up(leader);
-        let in_contact = if leader == me { self.leads() } else { connection.is_some() };
+        let heard = self.leader_heard();
+        let in_contact = if leader == me {
+            self.leads()
+        } else {
+            // After a stop of this machine nobody has told yet that it was lost.
+            connection.is_some() && heard.is_none_or(|at| now < at + HOLD)
+        };
         (in_contact && !self.standing.frozen).then_some((me, leader, term, connection))
     }
 
@@ -57,7 +74,7 @@ impl Node {
     pub(crate) fn settle_promising(&mut self, now: Instant) -> bool {
         self.settle_orphans(now);
         let mut said = self.begin_promising(now);
-        match self.leader_now() {
+        match self.leader_now(now) {
             Some(leader) if self.local.promising.is_due(now, leader) => {
                 said = true;
                 let (holds, asked) = self.local.promising.tell(leader);
@@ -68,7 +85,8 @@ impl Node {
             }
             Some(_) => {}
             None => {
-                for wire in self.local.promising.has_no_leader(now) {
+                let since = self.leader_heard().unwrap_or(now);
+                for wire in self.local.promising.has_no_leader(now, since) {
                     self.promise_gone(wire);
                 }
             }
@@ -137,12 +155,15 @@ impl Node {
 
     /// A host has one that this one, which leads, does not know of.
     pub(crate) fn handle_again(&mut self, now: Instant, from: HostId, again: Again) {
-        let Promise { host, task, number, .. } = again.promise;
-        if host != from || task.host() != from || again.hops.len() > HOPS_MAX {
+        let Promise { host, task, .. } = again.promise;
+        let absurd = |hop: &KeptHop| {
+            hop.budget_ns > INTERVAL_NS_MAX || hop.at_ns.iter().any(|at| *at > INTERVAL_NS_MAX)
+        };
+        let hops = &again.hops;
+        if host != from || task.host() != from || hops.len() > HOPS_MAX || hops.iter().any(absurd) {
             self.malformed += 1;
         } else if self.leads() {
-            let waiting = Waiting::Promise(from, number);
-            self.propose_for(now, Command::Again(again), waiting);
+            self.propose_for(now, Command::Again(again), Waiting::Holds(from));
         }
     }
 
@@ -157,7 +178,7 @@ impl Node {
 
     /// A host says which it has.
     pub(crate) fn handle_holds(&mut self, now: Instant, from: HostId, holds: Holds) {
-        if holds.host != from || holds.numbers.len() > PROMISES_OF_HOST_MAX {
+        if holds.host != from || holds.numbers.len() > HELD_MAX {
             self.malformed += 1;
         } else if self.knows_network() {
             self.propose_for(now, Command::Holds(holds), Waiting::Holds(from));
@@ -224,9 +245,11 @@ impl Node {
         }
         // Until that is decided.
         self.lead.orphans.extend(over.iter().map(|host| (*host, now + SAY_AGAIN)));
-        if self.leads() {
-            self.propose(now, Command::FreeOrphans(over));
+        if !self.leads() {
+            self.lead.orphans.clear();
+            return;
         }
+        self.propose(now, Command::FreeOrphans(over));
         self.look_for_orphans(now, None);
     }
 
@@ -236,9 +259,17 @@ impl Node {
         let Some(log) = self.log.as_ref().filter(|_| self.leads()) else { return false };
         let unsure: Vec<HostId> = log.promises().unsure().collect();
         if unsure.is_empty() {
+            self.lead.unsure_since = None;
             return false;
         }
         self.lead.say_at = Some(now + SAY_AGAIN);
+        // One that is in contact has answered by then, and one that is not has given it up.
+        let since = *self.lead.unsure_since.get_or_insert(now);
+        if now > since + HOLD + RESERVE_MAX + SAY_AGAIN {
+            self.lead.unsure_since = None;
+            self.propose(now, Command::FreeOrphans(unsure));
+            return true;
+        }
         for host in unsure {
             if self.is_up(host) {
                 self.tell(now, host, Message::SayHolds(SayHolds { after_ms: 0 }));
@@ -297,7 +328,7 @@ impl Node {
     }
 
     fn promise_refused(&mut self, wire: Wire, fault: Fault) {
-        self.local.promising.over(wire);
+        self.end_reservation(wire);
         self.reservation_refused(wire, fault);
     }
 }

@@ -644,7 +644,7 @@ impl Association {
     /// not have effects any more. Until it answers, nothing is told; if it has given us up,
     /// nothing but that.
     pub fn slept(&mut self, now: Instant) {
-        self.paths.iter_mut().for_each(|path| path.rtt.slept(now));
+        self.paths.iter_mut().for_each(|path| path.slept(now));
         if self.is_open() && self.held.is_none() {
             self.held = Some(self.paths.iter().map(|p| (p.id, p.next_number())).collect());
             self.liveness.want_ask(now);

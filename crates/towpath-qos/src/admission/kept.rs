@@ -43,8 +43,8 @@ impl Admission {
     }
 
     /// Takes a reservation with a bound up again, as it was promised: nothing is decided anew.
-    /// `None` where it does not follow from its request and what was kept, or where its rate is
-    /// not there. Whether all of them together keep their bounds, [`Admission::recompute`] says.
+    /// `None` where it does not follow from its request and what was kept, or where what is there
+    /// beside it leaves no room for that.
     pub fn readmit(&mut self, request: &Request, hops: &[KeptHop]) -> Option<ReservationId> {
         let ask = Ask::of(request);
         let mut route = [0_u32; HOPS_MAX];
@@ -80,9 +80,17 @@ impl Admission {
         let promised: Vec<Slot> = hops.iter().zip(route).map(promised).collect();
         let mut slots = Vec::with_capacity(route.len());
         let totals = self.network.replan(&ask, route, &promised, &mut slots)?;
+        self.network.cpu(ask.from).check(totals.source_work).ok()?;
+        self.network.cpu(ask.to).check(totals.destination_work).ok()?;
         let (owner, lease) = (request.owner, request.lease);
         let slots = slots.into();
-        Some(self.insert(Channel { owner, ask, totals, slots, lease, drains: None, shrinks: None }))
+        let again = Channel { owner, ask, totals, slots, lease, drains: None, shrinks: None };
+        let id = self.insert(again);
+        if route.iter().any(|&port| !self.network.port(port).holds_true()) {
+            self.end(id);
+            return None;
+        }
+        Some(id)
     }
 
     /// Ends a reservation at once: for who knows that nothing of it is on its way any more.

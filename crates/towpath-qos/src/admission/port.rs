@@ -419,7 +419,7 @@ impl PortState {
                 let latest = one_ns.unwrap_or(budget_ns);
                 let pieces = profile::deadline_pieces_at(load, at);
                 let knee = at[0].saturating_add(load.knee_ns());
-                let both = at[1] == knee && at[2] == knee + 1;
+                let both = at[1] == knee && at[2] == knee.saturating_add(1);
                 let safe =
                     at[0] <= latest && (at[0]..=knee).contains(&at[1]) && (at[2] == at[1] || both);
                 (safe && budget_ns >= latest).then_some((latest, 0, pieces))

@@ -225,9 +225,19 @@ impl Network {
 
     /// What a promise's hosts, which are up, are called there.
     fn ends(&self, table: &HostTable, promise: &Promise) -> Result<(String, String), Fault> {
+        let topology = self.admission.topology();
         let name = |id: HostId| {
             let host = table.get(id).filter(|h| h.state == HostState::Up).ok_or(Fault::NoHost)?;
-            Ok(name_in(self.admission.topology(), host))
+            let name = name_in(topology, host);
+            let same = table.up().find(|h| h.id != id && name_in(topology, h) == name);
+            match same {
+                None => Ok(name),
+                Some(other) => Err(Fault::NotReserved(format!(
+                    "hosts {id} and {} are both {name} in the topology\n\
+                     hint: give one of them another name there",
+                    other.id
+                ))),
+            }
         };
         Ok((name(promise.host)?, name(promise.to)?))
     }
@@ -288,8 +298,8 @@ impl Network {
         if let Some(host) = self.unsure.first() {
             return Err(Fault::NotReserved(format!(
                 "what host {host} was promised before is not known yet\n\
-                 hint: try again in a moment; where that host is lost, in {} s at most",
-                (HOLD + RESERVE_MAX).as_secs() + 1
+                 hint: try again in a moment; where that host says nothing, in {} s at most",
+                (HOLD + RESERVE_MAX).as_secs() + 2
             )));
         }
         self.is_full(promise)?;
@@ -321,15 +331,18 @@ impl Network {
     fn again(&mut self, table: &HostTable, again: Again) -> Result<Granted, Fault> {
         let Again { promise, hops } = again;
         let place = (promise.host, promise.number);
+        if let Some(granted) = self.granted(place) {
+            return Ok(granted);
+        }
+        // Of all others it is known what they have.
+        if !self.unsure.contains(&promise.host) {
+            return Err(Fault::NotReserved(TAKEN.into()));
+        }
         let last = self.last.entry(promise.host).or_default();
         *last = promise.number.max(*last);
         self.is_full(&promise)?;
         let ends = self.ends(table, &promise)?;
         self.take_up(Held { promise, ends, hops })?;
-        if self.admission.recompute().is_err() {
-            self.release(place);
-            return Err(Fault::NotReserved(TAKEN.into()));
-        }
         self.granted(place).ok_or(Fault::NoHost)
     }
 
@@ -419,8 +432,6 @@ impl Promises {
                 format!("promise {number} of {host}, which stands, is not to be had there: {why}")
             })?;
         }
-        let kept = network.admission.recompute();
-        kept.map_err(|why| format!("what is promised could not be kept there: {why}"))?;
         self.0 = Some(Box::new(network));
         Ok(())
     }
@@ -463,13 +474,15 @@ impl Promises {
         unknown
     }
 
-    /// Whoever leads has waited for long enough since these hosts are gone.
+    /// Whoever leads has waited for long enough since these hosts are gone, or for their word.
     pub(crate) fn free_orphans(&mut self, table: &HostTable, hosts: &[HostId]) {
         let Some(network) = &mut self.0 else { return };
-        for host in hosts.iter().filter(|host| !is_up(table, **host)) {
-            network.release_all(*host, |_| true);
-            network.last.remove(host);
+        for host in hosts {
             network.unsure.remove(host);
+            if !is_up(table, *host) {
+                network.release_all(*host, |_| true);
+                network.last.remove(host);
+            }
         }
     }
 

@@ -14,6 +14,9 @@ use super::losses::Losses;
 use super::{Outcome, Path};
 use crate::rtt::{GRANULARITY, Rtt};
 
+/// Probe time-outs after which a packet is lost that none of its kind has overtaken.
+const BEHIND: u32 = 2;
+
 /// Of one kind.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
@@ -34,6 +37,13 @@ impl Apart {
     pub(super) fn new(largest_acked: Option<u64>, rtt: Rtt, first: u64) -> Self {
         let others = Kind { largest_acked, rtt, newest: None, from: 0 };
         Self([others, Kind { largest_acked: None, from: first, ..others }])
+    }
+
+    /// We did not run until now.
+    pub(super) fn slept(&mut self, now: Instant) {
+        for kind in &mut self.0 {
+            kind.rtt.slept(now);
+        }
     }
 
     /// A packet was settled; later ones come later.
@@ -64,28 +74,36 @@ impl Path {
             else {
                 return;
             };
-            let Some(top) = kind.largest_acked else { continue };
+            let Some(all) = self.largest_acked else { return };
+            // Behind the last of its kind that arrived only the other kind has: that overtakes by
+            // its mark, and probes are not sent while it goes on.
+            let behind = kind.rtt.probe_timeout(self.ack_rate.delay()) * BEHIND;
             let delay = self.overtaking.reordering.delay(&kind.rtt);
-            let mut from = kind.from;
+            let (mut from, mut stays) = (kind.from, None);
             losses.from = from;
             // The others are in between.
-            while let Some((number, s)) = self.flight.outstanding(from, top) {
+            while let Some((number, s)) = self.flight.outstanding(from, all) {
                 from = number + 1;
                 if s.reserved != reserved {
                     continue;
                 }
+                let overtaken = kind.largest_acked.is_some_and(|top| number < top);
+                let delay = if overtaken { delay } else { behind.max(delay) };
                 if s.at + delay > now {
                     let at = s.at + delay.max(GRANULARITY);
                     self.loss_at = Some(self.loss_at.map_or(at, |other| other.min(at)));
-                    from = number;
+                    stays = Some(number);
                     break;
                 }
                 self.lose(now, (number, s), losses, out);
             }
+            let from = stays.unwrap_or(all + 1);
             if let Some(apart) = &mut self.overtaking.apart {
                 apart.0[usize::from(reserved)].from = from;
             }
         }
+        // What is oldest is looked for from there on.
+        let _ = self.flight.outstanding(0, self.flight.next());
     }
 }
 
@@ -112,7 +130,8 @@ mod tests {
         // All reserved ones arrive, over 5 ms; the others wait in a queue.
         let out = ack_words(&mut path, at(24), 19, 0x55555);
         assert_eq!(out.packets_lost, 0, "they keep their own order");
-        assert_eq!(path.loss_at, None, "none of their kind has overtaken them");
+        let behind = path.loss_at.expect("they are looked at, though none of their kind came");
+        assert!(behind > at(50), "{behind}");
         // Of the first four of these all but the second arrive, the last after 44 ms.
         let out = ack_words(&mut path, at(50), 19, 0x55555 | 1 << 19 | 1 << 15 | 1 << 13);
         assert_eq!(out.packets_lost, 0);
@@ -121,6 +140,26 @@ mod tests {
         let mut out = Outcome::default();
         path.detect_losses(due, &mut out);
         assert_eq!(out.packets_lost, 1);
+        // One that no other of its kind comes behind is lost, too, however many reserved ones do.
+        let _ = ack_words(&mut path, at(60), 19, 0xfffff);
+        send(&mut path, 70, false);
+        for n in 21..30 {
+            send(&mut path, 50 + n, true);
+        }
+        let out = ack_words(&mut path, at(84), 29, 0x1ff);
+        assert_eq!(out.packets_lost, 0);
+        let due = path.loss_at.expect("it is looked at then");
+        assert!(due > at(84) && due < at(800), "{due}");
+        let mut out = Outcome::default();
+        path.detect_losses(due, &mut out);
+        assert_eq!((out.packets_lost, path.flight.bytes()), (1, 0), "nothing is under way");
+    }
+
+    #[test]
+    fn a_reserved_one_that_is_missing_is_lost_by_its_own_kinds_trips() {
+        let mut path = path();
+        (0..20).for_each(|n| send(&mut path, n, n % 2 == 1));
+        let _ = ack_words(&mut path, at(24), 19, 0x55555);
         // A reserved one that is missing is lost by its own kind's round trips.
         for n in 20..24 {
             send(&mut path, 100 + n, true);

@@ -39,6 +39,14 @@ impl Losses {
 }
 
 impl Path {
+    /// We did not run until now.
+    pub(in crate::association) fn slept(&mut self, now: Instant) {
+        self.rtt.slept(now);
+        if let Some(apart) = &mut self.overtaking.apart {
+            apart.slept(now);
+        }
+    }
+
     pub(super) fn detect_overtaken(
         &mut self,
         now: Instant,
