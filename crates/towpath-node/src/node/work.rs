@@ -103,7 +103,7 @@ impl Node {
             Message::Relayed(numbers) => self.handle_relayed(now, from, &numbers),
             Message::Unrelayed(numbers) => self.handle_unrelayed(from, &numbers),
             Message::Keep(keep) => self.handle_keep(now, from, &keep),
-            Message::Consensus(said) => self.handle_consensus(now, from, &said),
+            Message::Consensus(said) => self.handle_consensus(now, from, &said, false),
         }
     }
 
