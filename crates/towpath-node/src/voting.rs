@@ -300,7 +300,8 @@ impl Voter {
     }
 
     fn member(&self, host: HostId) -> Option<ReplicaId> {
-        self.replica.members().all().into_iter().find(|id| host_of(*id) == Some(host))
+        let Members { voters, learners } = self.replica.members();
+        voters.union(learners).copied().find(|id| host_of(*id) == Some(host))
     }
 
     /// Whether this host leads: the log has elected it, and the state says so.
@@ -352,7 +353,8 @@ impl Voter {
 
     /// Whether nobody else takes part.
     pub(crate) fn is_alone(&self) -> bool {
-        self.replica.members().all().len() <= 1
+        let Members { voters, learners } = self.replica.members();
+        voters.union(learners).nth(1).is_none()
     }
 
     /// Whether a host takes part, as far as is known here.

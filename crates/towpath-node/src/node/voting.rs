@@ -23,7 +23,7 @@ use crate::voters::{LogName, Reach, Step};
 use crate::voting::{Voter, Voting};
 
 /// Who was heard within so long can be counted on: three beats.
-const HEARD: Duration = Duration::from_millis(900);
+const HEARD: Duration = Duration::from_millis(1050);
 /// Bytes that wait for a host beyond which it is told nothing of the log: it is as good as silent.
 /// Far more than tasks may have waiting there, so that they do not keep votes back.
 const WAITING_MAX: u64 = 64 << 20;
@@ -117,7 +117,7 @@ impl Node {
 
     /// Whether there are others that might keep the log.
     fn wants_voters(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log.table().up().count() > 1)
+        self.log.as_ref().is_some_and(|log| log.table().up().nth(1).is_some())
     }
 
     /// Others keep the log with this founder, once there are any.
