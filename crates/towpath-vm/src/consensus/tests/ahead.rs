@@ -8,7 +8,7 @@ use super::*;
 
 /// Settings in which some ticks lie between beats.
 fn apart() -> Config {
-    Config { beat_ticks: 3, election_ticks: 10, disk_ticks: 20, ..Config::default() }
+    Config { beat_ticks: 3, election_ticks: 10, disk_ticks: 5, ..Config::default() }
 }
 
 /// What happens to three replicas.
