@@ -50,10 +50,14 @@ struct Watched {
 }
 
 impl Watched {
+    /// The first one leads.
     fn new(sleeps: bool) -> Self {
         let mut net = Net::of(3);
         net.replicas.values_mut().for_each(|replica| replica.config = apart());
-        Self { net, sleeps, slept: (1..=3).map(|id| (id, (0, 1))).collect(), woken: 0 }
+        net.elect(1);
+        let mut watched = Self { net, sleeps, slept: BTreeMap::new(), woken: 0 };
+        (1..=3).for_each(|id| watched.turn(id));
+        watched
     }
 
     /// Counts the ticks that have gone by.
@@ -76,9 +80,12 @@ impl Watched {
     fn tick(&mut self, id: u64) {
         let slept = self.slept.get_mut(&id).expect("it is there");
         slept.0 += 1;
-        if slept.0 == slept.1 || !self.sleeps {
+        let is_due = slept.0 == slept.1;
+        if is_due || !self.sleeps {
             self.woken += 1;
-            self.count(id);
+            let before = self.net.at(id).role();
+            let after = self.count(id).role();
+            assert!(is_due || before == after, "{id} was {before:?}, and is {after:?}");
             self.turn(id);
         }
     }
@@ -137,8 +144,6 @@ proptest! {
 #[test]
 fn a_leader_wakes_for_beats_and_who_hears_them_for_none_of_its_own() {
     let mut net = Watched::new(true);
-    net.net.elect(1);
-    (1..=3).for_each(|id| net.turn(id));
     for _ in 0..20 {
         (1..=3).for_each(|id| net.tick(id));
         while !net.net.under_way.is_empty() {
