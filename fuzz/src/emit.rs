@@ -82,6 +82,10 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             frame::emit_path_retire(&mut w, *path, *reason);
             assert_eq!(w.used(), frame::PATH_RETIRE_LEN);
         }
+        Frame::Note(bytes) => {
+            frame::emit_note(&mut w, bytes);
+            assert_eq!(w.used(), frame::NOTE_OVERHEAD + bytes.len());
+        }
         Frame::Open(open) => {
             frame::emit_open(&mut w, open);
             assert_eq!(w.used(), frame::open_len(open));

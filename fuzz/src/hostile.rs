@@ -30,6 +30,8 @@ pub enum Hostile {
     PathAdd { path: u8, port: u16 },
     /// A path that is used no more.
     PathRetire { path: u8, reason: u16 },
+    /// A note.
+    Note(u8),
 }
 
 /// A direction of a byte.
@@ -103,6 +105,7 @@ fn hostile(w: &mut Writer<'_>, f: &Hostile) {
         Hostile::PathRetire { path, reason } => {
             frame::emit_path_retire(w, PathId(u16::from(*path / 128)), *reason);
         }
+        Hostile::Note(len) => frame::emit_note(w, &vec![0x5b; (*len).into()]),
         Hostile::Challenge(token) => {
             w.u64(8);
             w.u64(*token);

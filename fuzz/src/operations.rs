@@ -272,6 +272,7 @@ impl World {
             AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {
                 assert!(!self.honest, "nobody has a second path");
             }
+            AssociationEvent::Noted(_) => assert!(!self.honest, "nobody makes notes"),
             // Time may jump here: whoever is heard again was silent.
             AssociationEvent::Silent | AssociationEvent::Heard => {}
             AssociationEvent::Over(end) => {

@@ -18,6 +18,7 @@
 //! | `commit`, `contents` | what the log was asked for, and who waits; what it only names |
 //! | `ledger` | what is decided, or kept of what all decide, on its way to a disk |
 //! | `voters`, `voting` | who is to keep the log, and one of those that do |
+//! | `ticking`, `saying` | when that one wakes up, and by which way it says what |
 //! | [`invitations`] | tokens that were issued |
 //! | `suspects`, `broken` | hosts out of contact; hosts that cannot reach each other |
 //! | `telling` | what members are still to hear |
@@ -75,11 +76,13 @@ mod paths;
 mod peers;
 mod promising;
 mod question;
+mod saying;
 mod standing;
 mod suspects;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod ticking;
 mod voters;
 mod voting;
 mod watch;

@@ -37,6 +37,11 @@ impl Suspects {
         self.by_host.contains_key(&host)
     }
 
+    /// Whether any host is.
+    pub(crate) fn any(&self) -> bool {
+        !self.by_host.is_empty()
+    }
+
     /// A host is in contact again.
     pub(crate) fn clear(&mut self, host: HostId) {
         self.by_host.remove(&host);

@@ -11,11 +11,12 @@
 //! commands. Only the host that leads proposes any, so a proposal is known again by its term and
 //! index, and sessions are not needed.
 
+mod rest;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
-use core::time::Duration;
 
 use towpath_proto::Rng;
 use towpath_vm::consensus::{
@@ -30,10 +31,10 @@ use zeroize::Zeroizing;
 
 use crate::ledger::{Ledger, Writes};
 use crate::restore::KeptTo;
+use crate::saying::{Said, Saying};
+use crate::ticking::Ticking;
 use crate::voters::{LogName, Reach, Seen, Step, host_of, hosts_of, next_step, replica_of};
 
-/// How long a tick of the replica is: its settings count in these.
-pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Bytes of entries after which the state takes their place.
 const COMPACT_AFTER: usize = 1 << 20;
 /// Most that may vote, as an owner may choose.
@@ -69,6 +70,8 @@ pub(crate) struct Voting {
     pub(crate) over: BTreeMap<HostId, KeptTo>,
     /// Until then this host decides nothing with those that still run: others count on that.
     pub(crate) silent_until: Option<Instant>,
+    /// Who leads, as far as the replica knew when it was last looked at.
+    pub(crate) follows: Option<HostId>,
     /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
     pub(crate) ended: BTreeSet<HostId>,
 }
@@ -103,6 +106,7 @@ impl Voting {
             stepping: false,
             over: BTreeMap::new(),
             silent_until: None,
+            follows: None,
             ended: BTreeSet::new(),
         }
     }
@@ -115,8 +119,11 @@ impl Voting {
     }
 
     /// The log that several keep, or a disk, if they do.
-    pub(crate) fn log(&mut self) -> Option<&mut dyn Commits> {
+    pub(crate) fn log(&mut self, now: Instant) -> Option<&mut dyn Commits> {
         let Self { voter, ledger, .. } = self;
+        if let Some(voter) = voter {
+            voter.catch_up(now);
+        }
         let voter = voter.as_deref_mut().map(|voter| voter as &mut dyn Commits);
         voter.or_else(|| ledger.as_deref_mut().map(|ledger| ledger as &mut dyn Commits))
     }
@@ -141,7 +148,7 @@ pub(crate) struct Voter {
     leads_in: Option<u64>,
     /// The state as of the entry by which it has come to lead, until that is looked at.
     taken: Option<ControlState>,
-    outgoing: Vec<(HostId, Vec<u8>)>,
+    saying: Saying,
     /// So many bytes of entries are looked at before the state takes their place.
     compact_after: usize,
     /// It has taken part.
@@ -155,7 +162,7 @@ pub(crate) struct Voter {
     ticks: u32,
     /// Bytes that the state does not need any more, which this host may keep.
     released: Vec<Kept>,
-    pub(crate) next_tick: Instant,
+    ticking: Ticking,
     rng: Rng,
 }
 
@@ -182,7 +189,7 @@ impl Voter {
             asked: 0,
             leads_in: None,
             taken: None,
-            outgoing: Vec::new(),
+            saying: Saying::default(),
             compact_after: COMPACT_AFTER,
             was_in: false,
             writes: None,
@@ -190,7 +197,7 @@ impl Voter {
             passed: 0,
             ticks: 0,
             released: Vec::new(),
-            next_tick: now + TICK,
+            ticking: Ticking::new(now),
             rng,
         };
         voter.turn();
@@ -254,7 +261,8 @@ impl Voter {
 
     /// The owner has written all up to this write; `None`: it cannot write, and is not waited for.
     /// True if anything may follow from that.
-    pub(crate) fn wrote(&mut self, up_to: Option<u64>) -> bool {
+    pub(crate) fn wrote(&mut self, now: Instant, up_to: Option<u64>) -> bool {
+        self.catch_up(now);
         let Some(writes) = &mut self.writes else { return false };
         let number = if let Some(number) = up_to {
             number.saturating_sub(writes.after)
@@ -294,7 +302,8 @@ impl Voter {
     }
 
     fn member(&self, host: HostId) -> Option<ReplicaId> {
-        self.replica.members().all().into_iter().find(|id| host_of(*id) == Some(host))
+        let Members { voters, learners } = self.replica.members();
+        voters.union(learners).copied().find(|id| host_of(*id) == Some(host))
     }
 
     /// Whether this host leads: the log has elected it, and the state says so.
@@ -346,7 +355,8 @@ impl Voter {
 
     /// Whether nobody else takes part.
     pub(crate) fn is_alone(&self) -> bool {
-        self.replica.members().all().len() <= 1
+        let Members { voters, learners } = self.replica.members();
+        voters.union(learners).nth(1).is_none()
     }
 
     /// Whether a host takes part, as far as is known here.
@@ -369,30 +379,18 @@ impl Voter {
         (hosts_of(&members.voters), hosts_of(&members.learners))
     }
 
-    /// Some time has gone by.
-    pub(crate) fn tick(&mut self, now: Instant) {
-        let draw = self.rng.u64();
-        self.replica.tick(draw);
-        self.ticks = self.ticks.wrapping_add(1);
-        let elected = self.replica.role() == RoleName::Leader && self.leads_in.is_none();
-        let again = self.ticks.is_multiple_of(2 * Config::default().election_ticks);
-        if elected && self.passed > 0 && again {
-            self.pass_lead_on();
-        }
-        // What was slept through is not made up for: others have not heard of it either.
-        self.next_tick = now + TICK;
-        self.turn();
-    }
-
     /// Whether a message is of a host that says it.
     pub(crate) fn is_from(message: &consensus::Message, host: HostId) -> bool {
         host_of(message.from) == Some(host)
     }
 
-    /// Another one says something.
-    pub(crate) fn step(&mut self, message: consensus::Message) {
+    /// Another one says something; `noted`: in a note, and so it is answered.
+    pub(crate) fn step(&mut self, now: Instant, message: consensus::Message, noted: bool) {
+        self.catch_up(now);
+        self.saying.hears(message.from, noted);
         self.replica.step(message);
         self.turn();
+        self.saying.has_answered();
     }
 
     /// What the state does not need any more of what hosts keep.
@@ -401,8 +399,8 @@ impl Voter {
     }
 
     /// What is to be said, and to whom.
-    pub(crate) fn outgoing(&mut self) -> Vec<(HostId, Vec<u8>)> {
-        core::mem::take(&mut self.outgoing)
+    pub(crate) fn outgoing(&mut self) -> Vec<Said> {
+        self.saying.take()
     }
 
     /// The state as of the entry by which this host has come to lead: once.
@@ -427,7 +425,8 @@ impl Voter {
     }
 
     /// Has another one lead that is heard, if there is one: this host is about to end.
-    pub(crate) fn hand_over(&mut self, reach: &dyn Reach) -> bool {
+    pub(crate) fn hand_over(&mut self, now: Instant, reach: &dyn Reach) -> bool {
+        self.catch_up(now);
         let me = self.replica.identity().id;
         let state = &self.state;
         let is_up =
@@ -468,9 +467,7 @@ impl Voter {
         loop {
             let taken = self.replica.take();
             for message in taken.messages {
-                if let Some(to) = host_of(message.to) {
-                    self.outgoing.push((to, message.encode()));
-                }
+                self.saying.say(&message, self.replica.is_level(message.to));
             }
             let written = taken.write.is_some_and(|write| {
                 let number = write.number;
@@ -492,6 +489,8 @@ impl Voter {
         }
         self.was_in |= self.is_in();
         self.compact();
+        let leader = self.replica.leader().map_or(0, |id| id.0);
+        self.ticking.sees((self.replica.term(), leader, self.replica.last_index()));
     }
 
     /// What becomes of all that is under way is not known here.

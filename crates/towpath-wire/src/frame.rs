@@ -31,7 +31,8 @@
 //!                6..8 network attachment of the sender, by which it tells its addresses apart
 //!                where it receives: 8..24 address (IPv6, or IPv4 mapped) | 24..26 port
 //! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
-//! (extension)    0 type=132..=255 | 1 zero | 2..4 length n
+//! NOTE           0 type=132 | 1 zero | 2..4 length n | 4..4+n bytes of the owner's
+//! (extension)    0 type=133..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
@@ -39,7 +40,8 @@
 //! MARKS stands before the ACK frames of its path. It and `ACK_RATE` are extensions, so that older
 //! hosts skip them. `ACK_RATE` is a wish; the last one counts. So are `PATH_ADD` and
 //! `PATH_RETIRE`: who skips the first goes on with the paths it has, who skips the second sends
-//! where nothing is acknowledged any more, and finds out.
+//! where nothing is acknowledged any more, and finds out. `NOTE` asks for no acknowledgement: it
+//! comes, or it does not, and nobody is told.
 //! Every frame may be applied twice without harm. Unknown types and parameters follow the
 //! [rule of kinds](crate::parameter): from 128 on they are skipped, below they are refused.
 //!
@@ -82,6 +84,7 @@ const MARKS: u8 = 128;
 const ACK_RATE: u8 = 129;
 const PATH_ADD: u8 = 130;
 const PATH_RETIRE: u8 = 131;
+const NOTE: u8 = 132;
 /// First of the frame types that a receiver skips when it does not know them.
 const EXTENSION: u8 = SKIPPABLE;
 
@@ -267,6 +270,8 @@ pub enum Frame<'a> {
         /// Why, as a number that the two ends agree on.
         reason: u16,
     },
+    /// A few bytes of the owner's, said once.
+    Note(&'a [u8]),
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -376,8 +381,10 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
         kind @ EXTENSION.. => {
             r.u8()?;
             let n = r.u16()?;
-            let mut body = Reader::new(r.take(n.into())?);
+            let bytes = r.take(n.into())?;
+            let mut body = Reader::new(bytes);
             match kind {
+                NOTE => Frame::Note(bytes),
                 MARKS => Frame::Marks { path: PathId(body.u16()?), marked: body.u64()? },
                 ACK_RATE => {
                     let path = PathId(body.u16()?);
@@ -561,6 +568,17 @@ pub fn emit_path_retire(w: &mut Writer<'_>, path: PathId, reason: u16) {
     w.u16(PATH_RETIRE_LEN as u16 - 4);
     w.u16(path.0);
     w.u16(reason);
+}
+
+/// Bytes of a NOTE frame before its content.
+pub const NOTE_OVERHEAD: usize = 4;
+
+/// Writes NOTE.
+pub fn emit_note(w: &mut Writer<'_>, bytes: &[u8]) {
+    w.u8(NOTE);
+    w.u8(0);
+    w.u16(bytes.len() as u16);
+    w.put(bytes);
 }
 
 /// Bytes of an OPEN frame.

@@ -142,7 +142,7 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..40),
         reservation: u64,
     ) {
-        let extensions = [MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE];
+        let extensions = [MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE, NOTE];
         let unknown_frame = frame_type > SKIP && !extensions.contains(&frame_type);
         if unknown_frame {
             let mut bytes = vec![PING, frame_type, 0, body.len() as u8, 0];
@@ -190,6 +190,10 @@ proptest! {
                 Frame::Skip { channel: c, message: limit, charge: !limit },
             ),
             (emitted(PATH_TOKEN_LEN, |w| emit_path_response(w, limit)), Frame::PathResponse(limit)),
+            (
+                emitted(NOTE_OVERHEAD + text.len(), |w| emit_note(w, text.as_bytes())),
+                Frame::Note(text.as_bytes()),
+            ),
         ];
         for (bytes, frame) in &expected {
             prop_assert_eq!(only(bytes), Ok(*frame));

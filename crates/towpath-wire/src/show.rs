@@ -146,6 +146,7 @@ impl Display for Frame<'_> {
             Self::PathRetire { path, reason } => {
                 write!(f, "PATH_RETIRE path {}, reason {reason}", path.0)
             }
+            Self::Note(bytes) => write!(f, "NOTE {} B", bytes.len()),
             Self::Extension(kind) => write!(f, "extension {kind}"),
         }
     }

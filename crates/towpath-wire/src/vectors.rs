@@ -198,6 +198,7 @@ fn frames_have_the_bytes_of_their_map() {
     assert_eq!(add, [&[130, 0, 22, 0, 1, 2, 3, 4][..], &mapped, &[5, 6]].concat());
     let retire = emitted(|w| frame::emit_path_retire(w, PathId(0x0201), 0x0403));
     assert_eq!(retire, [131, 0, 4, 0, 1, 2, 3, 4]);
+    assert_eq!(emitted(|w| frame::emit_note(w, &[7, 8, 9])), [132, 0, 3, 0, 7, 8, 9]);
     // Parameters stand behind the specification, and only what is asked for.
     let open = ChannelOpen { reservation: Some(0x0807), ..open };
     let reserved = emitted(|w| frame::emit_open(w, &open));
@@ -269,6 +270,7 @@ fn every_frame_has_its_words() {
             "PATH_ADD path 3 link 2 at 10.0.0.1:7000",
         ),
         (emitted(|w| frame::emit_path_retire(w, PathId(3), 9)), "PATH_RETIRE path 3, reason 9"),
+        (emitted(|w| frame::emit_note(w, &[1, 2])), "NOTE 2 B"),
         (emitted(|w| frame::emit_limit(w, c, 99)), "LIMIT channel 4 99 B"),
         (
             emitted(|w| frame::emit_close_channel(w, c, 5, 6)),

@@ -87,6 +87,17 @@ impl Node {
         }
     }
 
+    /// What a daemon says once: beats of those that keep the log, and their answers.
+    pub(crate) fn handle_note(&mut self, now: Instant, id: AssociationId, bytes: &[u8]) {
+        match (Message::decode(bytes), self.heard(id)) {
+            (Ok(Message::Consensus(said)), Some(from)) if self.lead.recovery.is_none() => {
+                self.handle_consensus(now, from, &said, true);
+            }
+            (Ok(Message::Consensus(_)), _) => {}
+            _ => self.malformed += u64::from(self.peers.conns.contains_key(&id)),
+        }
+    }
+
     /// Whose an association is, unless that one was deleted and has nothing to say.
     fn heard(&self, id: AssociationId) -> Option<HostId> {
         self.peers.host_of(id).filter(|host| !self.lead.farewells.contains_key(host))

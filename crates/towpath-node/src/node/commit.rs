@@ -34,7 +34,7 @@ impl Node {
             return self.dropped(now, waiting.as_ref(), limit);
         }
         let Lead { proposals, alone, .. } = &mut self.lead;
-        let log = self.voting.log().unwrap_or(&mut **alone);
+        let log = self.voting.log(now).unwrap_or(&mut **alone);
         if let Some(waiting) = waiting {
             let ticket = log.propose(command);
             proposals.wait(ticket, waiting);
@@ -50,7 +50,7 @@ impl Node {
             return false;
         }
         let mut any = false;
-        while let Some(outcome) = self.voting.log().unwrap_or(&mut *self.lead.alone).poll() {
+        while let Some(outcome) = self.voting.log(now).unwrap_or(&mut *self.lead.alone).poll() {
             any = true;
             match outcome {
                 Outcome::Committed(index, ticket, command) => {

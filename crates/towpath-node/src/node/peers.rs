@@ -183,6 +183,7 @@ impl Node {
                 self.endpoint.finish_channel(id, open.channel, reason::UNSERVED);
             }
             AssociationEvent::PathOffered { link, remote, .. } => self.offered(id, (link, remote)),
+            AssociationEvent::Noted(bytes) => self.handle_note(now, id, &bytes),
             AssociationEvent::Over(end) => self.handle_over(now, id, &end),
             AssociationEvent::Silent | AssociationEvent::Heard => match self.peers.host_of(id) {
                 Some(host) if event == AssociationEvent::Silent => self.falls_silent(host),

@@ -17,12 +17,13 @@ use super::Node;
 use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
+use crate::saying::Said;
 use crate::suspects::Suspect;
 use crate::voters::{LogName, Reach, Step};
 use crate::voting::{Voter, Voting};
 
 /// Who was heard within so long can be counted on: three beats.
-const HEARD: Duration = Duration::from_millis(600);
+const HEARD: Duration = Duration::from_millis(1050);
 /// Bytes that wait for a host beyond which it is told nothing of the log: it is as good as silent.
 /// Far more than tasks may have waiting there, so that they do not keep votes back.
 const WAITING_MAX: u64 = 64 << 20;
@@ -98,7 +99,7 @@ impl Node {
     /// asked: this host leads no longer a round trip later.
     pub fn hand_lead_over(&mut self, now: Instant, memory: &mut dyn Memory) -> bool {
         let Some(mut voter) = self.voting.voter.take() else { return false };
-        let hands = voter.hand_over(&Reached { node: self, now });
+        let hands = voter.hand_over(now, &Reached { node: self, now });
         self.voting.voter = Some(voter);
         self.pump(now, memory);
         hands
@@ -111,12 +112,12 @@ impl Node {
 
     pub(crate) fn next_vote(&self) -> Option<Instant> {
         let voter = self.voting.voter.as_ref()?;
-        (!voter.is_alone() || self.wants_voters()).then_some(voter.next_tick)
+        (!voter.is_alone() || self.wants_voters()).then_some(voter.next_tick())
     }
 
     /// Whether there are others that might keep the log.
     fn wants_voters(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log.table().up().count() > 1)
+        self.log.as_ref().is_some_and(|log| log.table().up().nth(1).is_some())
     }
 
     /// Others keep the log with this founder, once there are any.
@@ -204,7 +205,7 @@ impl Node {
     pub fn wrote(&mut self, now: Instant, up_to: Option<u64>, memory: &mut dyn Memory) {
         let Voting { voter, ledger, .. } = &mut self.voting;
         let is_due = match (voter, ledger, up_to) {
-            (Some(voter), ..) => voter.wrote(up_to),
+            (Some(voter), ..) => voter.wrote(now, up_to),
             (None, None, _) => false,
             (None, Some(ledger), Some(number)) => {
                 ledger.wrote(number);
@@ -227,10 +228,7 @@ impl Node {
     /// Carries on with the log, as far as this host keeps it. True if anything was said.
     pub(crate) fn settle_voting(&mut self, now: Instant) -> bool {
         let Some(voter) = &mut self.voting.voter else { return false };
-        let ticks = voter.next_tick <= now;
-        if ticks {
-            voter.tick(now);
-        }
+        let ticks = voter.tick(now);
         let (taken, is_out) = (voter.taken(), voter.is_out());
         for kept in voter.released() {
             if self.me == Some(kept.holder) {
@@ -261,7 +259,21 @@ impl Node {
             self.reach_voters(now);
             self.tell_whom_we_reach(now);
         }
+        self.rest();
         said
+    }
+
+    /// Ticks that bring nothing wake nobody, unless this host has something to do with them.
+    fn rest(&mut self) {
+        let Voting { voter, untold, asked_about, leaving, stepping, .. } = &mut self.voting;
+        let Some(voter) = voter else { return };
+        let busy = *stepping || leaving.is_some() || !untold.is_empty() || !asked_about.is_empty();
+        voter.rest(busy || self.lead.suspects.any());
+        // Only who leads is watched by those that follow it.
+        let follows = voter.follows();
+        if core::mem::replace(&mut self.voting.follows, follows) != follows {
+            self.peers.all_dirty();
+        }
     }
 
     /// Tells the other voters what there is to tell. What cannot be said now is not kept: it is
@@ -274,9 +286,13 @@ impl Node {
             messages.clear();
         }
         let any = !messages.is_empty();
-        for (host, bytes) in messages {
-            if self.peers.up(host).is_some() && self.peers.waiting(host) < WAITING_MAX {
-                self.tell(now, host, Message::Consensus(Consensus { bytes }));
+        for Said { to: host, bytes, once } in messages {
+            let message = Message::Consensus(Consensus { bytes });
+            let up = self.peers.up(host);
+            if let Some(up) = up.filter(|_| once) {
+                self.endpoint.note(up, message.encode());
+            } else if up.is_some() && self.peers.waiting(host) < WAITING_MAX {
+                self.tell(now, host, message);
             } else if self.is_up(host) && !self.lead.suspects.has(host) {
                 self.ensure_connection(now, host);
             }
@@ -295,15 +311,23 @@ impl Node {
         }
     }
 
-    /// Another one that keeps the log says something.
-    pub(crate) fn handle_consensus(&mut self, now: Instant, from: HostId, said: &Consensus) {
+    /// Another one that keeps the log says something, in a note or not.
+    pub(crate) fn handle_consensus(
+        &mut self,
+        now: Instant,
+        from: HostId,
+        said: &Consensus,
+        noted: bool,
+    ) {
         let is_silent = self.is_silent(now);
         let Some(log) = self.log.as_ref().filter(|_| !is_silent) else { return };
         let Some(voter) = &mut self.voting.voter else { return };
         let known =
             log.leader() == from || log.snapshot().voters.contains(&from) || voter.has(from);
         match consensus::Message::decode(&said.bytes) {
-            Ok(Some(message)) if known && Voter::is_from(&message, from) => voter.step(message),
+            Ok(Some(message)) if known && Voter::is_from(&message, from) => {
+                voter.step(now, message, noted);
+            }
             Ok(Some(_)) if known => self.malformed += 1,
             Err(_) => self.malformed += 1,
             // Who takes part may not be known here yet, or not any more.

@@ -112,7 +112,10 @@ impl Node {
             host == log.leader() && self.waits()
         };
         let channels = || self.endpoint.association(id).map_or(0, Association::channels);
-        let votes = || self.voting.voter.as_ref().is_some_and(|voter| voter.has(host));
+        // Of those that keep the log, whoever leads watches all, and is watched.
+        let near = |follows| self.me == Some(follows) || host == follows;
+        let voter = self.voting.voter.as_ref();
+        let votes = || voter.is_some_and(|v| v.has(host) && v.follows().is_none_or(near));
         news || self.watch.asking_until.is_some()
             || votes()
             || channels() > Purpose::ALL.len()

@@ -109,7 +109,7 @@ impl Node {
             Message::Release(release) => self.handle_release(now, from, release),
             Message::Holds(holds) => self.handle_holds(now, from, holds),
             Message::Keep(keep) => self.handle_keep(now, from, &keep),
-            Message::Consensus(said) => self.handle_consensus(now, from, &said),
+            Message::Consensus(said) => self.handle_consensus(now, from, &said, false),
         }
     }
 

@@ -149,7 +149,8 @@ impl Association {
     }
 
     fn control_due(&self) -> bool {
-        self.liveness.wants_ask() || self.paths.has_news() || self.channels.has_control()
+        let asks = self.liveness.wants_ask() || self.note.is_some();
+        asks || self.paths.has_news() || self.channels.has_control()
     }
 
     /// Puts a padded packet alone into the train, when the path wants to know whether such long
@@ -305,6 +306,7 @@ impl Association {
             let growth = Growth { now, trip: self.paths.least_trip(), config: &self.config };
             while self.channels.write_control(growth, |c| write_due(now, c, w, items)) {}
         }
+        self.write_note(w);
         eliciting
     }
 

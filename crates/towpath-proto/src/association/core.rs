@@ -93,6 +93,8 @@ pub enum AssociationEvent {
         /// Why, as a number that the two ends agree on.
         reason: u16,
     },
+    /// The peer said this, once. Nobody says it again where it is lost.
+    Noted(Vec<u8>),
     /// The peer leaves what asks it for an answer unanswered, for
     /// [`silent_after`](crate::config::Liveness::silent_after) by now. That ends nothing.
     Silent,
@@ -138,6 +140,8 @@ pub struct Association {
     pub(super) trips: Histogram,
     /// What paths' peers asked to be sent back.
     pub(super) path_responses: VecDeque<(PathId, u64)>,
+    /// What the owner says once, until it leaves.
+    pub(super) note: Option<Vec<u8>>,
     pub(super) scratch: Vec<Item>,
     pub(super) liveness: Liveness,
     pub(super) outcome: Outcome,
@@ -181,6 +185,7 @@ impl Association {
             stats: AssociationStats::default(),
             trips: Histogram::new(),
             path_responses: VecDeque::new(),
+            note: None,
             scratch: Vec::new(),
             liveness,
             outcome: Outcome::default(),
@@ -661,6 +666,7 @@ impl Association {
             AssociationEvent::Opened(_)
             | AssociationEvent::PathOffered { .. }
             | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Noted(_)
             | AssociationEvent::Ended { .. } => false,
             _ => true,
         });

@@ -139,13 +139,16 @@ impl Association {
                 }
             };
             asks = asks.max(match frame {
-                Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Close { .. } => {
-                    Asks::Nothing
-                }
+                Frame::Pad
+                | Frame::Ack(_)
+                | Frame::Marks { .. }
+                | Frame::Note(_)
+                | Frame::Close { .. } => Asks::Nothing,
                 Frame::Limit { .. } => Asks::Patiently,
                 _ => Asks::Acknowledgement,
             });
-            if !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. } | Frame::Ping) {
+            let says = !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. });
+            if says && !matches!(frame, Frame::Ping | Frame::Note(_)) {
                 self.liveness.active();
             }
             match self.handle_frame(now, path, frame, memory) {
@@ -178,6 +181,10 @@ impl Association {
         match frame {
             Frame::Pad | Frame::Ping | Frame::Extension(_) => Ok(()),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
+            Frame::Note(bytes) => {
+                self.handle_note(bytes);
+                Ok(())
+            }
             Frame::Marks { path, marked } => {
                 if let Some(path) = self.paths.by_id(path) {
                     path.on_marks(marked);

@@ -3,6 +3,7 @@
 
 mod formats;
 mod kinds;
+mod notes;
 mod owner;
 mod reserved;
 

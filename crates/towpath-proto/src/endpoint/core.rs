@@ -200,6 +200,13 @@ impl Endpoint {
         sent
     }
 
+    /// Says a few bytes once, see [`Association::note`].
+    pub fn note(&mut self, id: AssociationId, bytes: Vec<u8>) -> bool {
+        let noted = self.open_mut(id).is_some_and(|a| a.note(bytes));
+        self.wake(id);
+        noted
+    }
+
     /// Gives credit back, see [`Association::consumed`].
     pub fn consumed(&mut self, id: AssociationId, channel: ChannelId, len: u32) {
         if let Some(a) = self.open_mut(id) {

@@ -340,6 +340,34 @@ fn what_a_grant_leaves_out_still_waits_for_another() {
 }
 
 #[test]
+fn a_timer_goes_with_its_deadline_unless_it_is_overdue() {
+    let mut net = Net::new(&Config::default());
+    let id = net.connect(b"hello").expect("a place");
+    net.run(20);
+    let channel = net.ends[0].0.open(id, Opening::new(Direction::Both, 1)).expect("a channel");
+    net.run(400);
+    // Sent, and acknowledged before it would have been asked for.
+    net.send(id, channel, 1);
+    net.run(8);
+    let keepalive = Config::default().liveness.keepalive;
+    let next = |net: &Net, n: usize| net.ends[n].0.poll_timeout().expect("a keep-alive").0;
+    let wakes = [0, 1].map(|n| next(&net, n));
+    assert!(wakes[0] >= net.now + keepalive / 2, "{:?} at {:?}", wakes, net.now);
+    // A host that sleeps beyond its timer, and hears something first, was late all the same.
+    let lag = net.ends[0].0.lag();
+    net.now = wakes[0] + Duration::from_millis(100);
+    let peer = ids(&net)[1];
+    assert!(net.ends[1].0.note(peer, b"word".to_vec()));
+    net.transmit(1);
+    for (n, link, datagram) in ::core::mem::take(&mut net.coming) {
+        net.arrive(n, link, &datagram);
+    }
+    assert_eq!(next(&net, 0), wakes[0]);
+    net.run(1);
+    assert!(net.ends[0].0.lag() > lag);
+}
+
+#[test]
 fn a_hello_has_its_limit() {
     let mut net = Net::new(&Config::default());
     let long = vec![1; HELLO_MAX + 1];

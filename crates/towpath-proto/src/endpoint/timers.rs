@@ -12,6 +12,10 @@ use crate::memory::Memory;
 
 /// Timers that may have been replaced, beside four for each place, before they are dropped.
 const TIMERS_MIN: usize = 64;
+/// A timer whose deadline has moved away by more than this moves, too: it would wake the host for
+/// nothing. By less it stays, since that of a busy association moves with every packet; and so
+/// does one that is overdue, which shows how late the host is.
+const MOVED: Duration = Duration::from_millis(20);
 /// Times that timers were due, over which lateness is averaged.
 const LAG_OF: u32 = 16;
 
@@ -25,13 +29,14 @@ impl Endpoint {
         }
     }
 
-    /// Makes sure that a timer stands at or before the slot's deadline.
+    /// Makes sure that a timer stands at the slot's deadline, or a little before it.
     pub(super) fn rearm(&mut self, id: AssociationId) {
         if let Some(slot) = self.slots.get_mut(id.index()).filter(|s| s.id == id)
             && let Some((at, kind)) = Self::deadline(&slot.state)
         {
             slot.waits_for = kind;
-            if at < slot.armed {
+            let overdue = self.clock.is_none_or(|now| now >= slot.armed);
+            if at < slot.armed || (at > slot.armed + MOVED && !overdue) {
                 slot.armed = at;
                 slot.punctual = false;
                 self.timers.push(Reverse((at, id)));

@@ -290,6 +290,7 @@ impl Flows {
             AssociationEvent::Opened(_)
             | AssociationEvent::PathOffered { .. }
             | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Noted(_)
             | AssociationEvent::Silent
             | AssociationEvent::Heard
             | AssociationEvent::Ended { .. } => {}

@@ -3,7 +3,7 @@
 use super::entry::COMMAND_MAX;
 
 /// Settings of a replica. All times are in ticks; with ticks of 50 ms the defaults mean a beat
-/// every 200 ms, an election 1 to 2 s after the last one heard, and a leader that gives up after
+/// every 350 ms, an election 1 to 2 s after the last one heard, and a leader that gives up after
 /// 1 s without a majority, or 2 s of a disk that takes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -31,7 +31,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            beat_ticks: 4,
+            beat_ticks: 7,
             election_ticks: 20,
             disk_ticks: 40,
             append_bytes: 64 << 10,

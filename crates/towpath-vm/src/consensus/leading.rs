@@ -40,6 +40,13 @@ impl Lead {
             first,
         }
     }
+
+    /// In how many ticks one may bring something.
+    pub(crate) fn ticks_ahead(&self, beat: u32, election: u32) -> u32 {
+        let next = beat.saturating_sub(self.since_beat);
+        let count = election.saturating_sub(self.since_count);
+        if self.giving_way.is_some() { 1 } else { next.min(count) }
+    }
 }
 
 /// A change of who takes part: one at a time.

@@ -25,11 +25,13 @@
 //! | `election`, `leading`, `receiving` | what it does as a candidate, a leader, a follower |
 //! | `entry`, `log`, `disk` | entries, members; the log in memory; what waits for the disk |
 //! | `progress`, `quorum`, `reads` | a leader's view of the others, majorities, fresh reads |
+//! | `ahead` | how long nothing is due |
 //! | `message` | what replicas tell each other, as bytes |
 //! | `journal` | the log on a disk, as bytes |
 //! | `sessions` | the state machine, and each command once |
 //! | `config` | settings and limits |
 
+mod ahead;
 pub mod checksum;
 pub mod config;
 mod disk;

@@ -1,6 +1,7 @@
 //! Replicas that talk at once and without loss; what goes wrong is done by hand. Faults at random
 //! are the simulator's.
 
+mod ahead;
 mod conformance;
 mod elections;
 mod leads;

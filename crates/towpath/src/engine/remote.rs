@@ -197,6 +197,7 @@ impl Engine {
             }
             AssociationEvent::PathOffered { .. }
             | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Noted(_)
             | AssociationEvent::Silent
             | AssociationEvent::Heard => {}
         }

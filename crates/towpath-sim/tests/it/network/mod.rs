@@ -279,6 +279,7 @@ impl Host {
             AssociationEvent::Over(end) => self.over.push((now, end)),
             AssociationEvent::PathOffered { .. }
             | AssociationEvent::PathRetired { .. }
+            | AssociationEvent::Noted(_)
             | AssociationEvent::Silent
             | AssociationEvent::Heard => {}
         }
