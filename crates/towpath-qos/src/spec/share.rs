@@ -191,7 +191,7 @@ mod tests {
             falls in proptest::collection::vec(1u64..50, 1..8), max in 64u64..4000,
             rate in 20_000u64..40_000_000, parts in 1u32..1024, window in 0u64..1 << 40,
         ) {
-            let corners = 2 * falls.len() as u64;
+            let corners = 2 * falls.len() as u128;
             let (mut sum, mut at, mut slope) = (max * 8, 0, rate);
             let mut pairs = Vec::new();
             for fall in falls {
