@@ -191,7 +191,6 @@ mod tests {
             falls in proptest::collection::vec(1u64..50, 1..8), max in 64u64..4000,
             rate in 20_000u64..40_000_000, parts in 1u32..1024, window in 0u64..1 << 40,
         ) {
-            let corners = 2 * falls.len() as u128;
             let (mut sum, mut at, mut slope) = (max * 8, 0, rate);
             let mut pairs = Vec::new();
             for fall in falls {
@@ -205,9 +204,10 @@ mod tests {
             let spec = TSpec::try_from(form).expect("valid");
             if let Ok(share) = spec.share((parts, 1024), bytes(1400)) {
                 let share = TSpec::try_from(share).expect("a specification");
-                // Corners that rounding bends upwards are left out: a bit or two for each of them.
+                // A corner that rounding bends upwards is left out, and with it up to a few hundredths
+                // of the bits: whoever names a share asks for it before it is told.
                 let (part, whole) = (share.bits_in(window), spec.bits_in(window));
-                prop_assert!(part <= whole + 8 + corners, "{part} of {whole} bits");
+                prop_assert!(part <= whole + whole / 16 + 64, "{part} of {whole} bits");
                 prop_assert_eq!(share.packet_max(), spec.packet_max());
             }
         }
