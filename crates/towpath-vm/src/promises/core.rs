@@ -186,6 +186,9 @@ impl From<Form> for Promises {
     /// says that it has it, and hears that it has not.
     fn from(form: Form) -> Self {
         let Form { text, held, last, unsure } = form;
+        if text.is_empty() {
+            return Self::default();
+        }
         let Ok(mut network) = Network::new(text) else { return Self::default() };
         (network.last, network.unsure) = (last, unsure);
         for held in held {
