@@ -167,7 +167,10 @@ mod tests {
     #[test]
     fn forbidden_edges_are_named_with_their_line() {
         let found = found("towpath-vm", "[dependencies]\ntowpath-proto = { path = \"x\" }\n");
-        assert_eq!(found, ["4: towpath-vm may not use towpath-proto (it may use towpath-qos, towpath-wire)"]);
+        assert_eq!(
+            found,
+            ["4: towpath-vm may not use towpath-proto (it may use towpath-qos, towpath-wire)"]
+        );
     }
 
     #[test]

@@ -205,6 +205,28 @@ fn who_comes_to_lead_knows_what_is_promised_and_answers_what_was_asked() {
     assert!(status(&mut net, 3, three, 0).promised.is_some(), "as before");
 }
 
+/// However little is said meanwhile: a host whose tasks are quiet hears its leader all the same.
+#[test]
+fn what_is_promised_stays_while_somebody_leads_and_nothing_is_said() {
+    for shared in [false, true] {
+        let founder = if shared { sharing(0) } else { config(0, "h0") };
+        let mut net = Net::founded(founder);
+        for index in 1..5 {
+            let config = config(index, &format!("h{index}"));
+            net.add(if shared { sharing(index) } else { config });
+            net.run(100);
+        }
+        net.run(1000);
+        assert_eq!(set(&mut net, 0, star(5)), Ok(()));
+        let (three, four) = (net.enrol(3), net.enrol(4));
+        assert_eq!(open(&mut net, ((3, three), four), 0, 400, 200), Some(Ok(())));
+        net.run(10 * HOLD.as_millis() as u64);
+        let of = status(&mut net, 3, three, 0);
+        assert!(of.reserved && of.promised.is_some(), "{shared}: {of:?}");
+        assert_eq!(promised(&mut net, 0), 1, "{shared}");
+    }
+}
+
 /// Two that were cut off go on with each other as before, until others may count on what was
 /// promised to them, and then without.
 #[test]

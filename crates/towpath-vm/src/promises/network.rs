@@ -21,6 +21,7 @@ pub const OWN_PERCENT: u64 = 85;
 pub const OWN_BEFORE: Duration = Duration::from_micros(350);
 /// A host's egress is told to be so much sooner than was promised of its port: it may wake late.
 pub const OWN_LATE: Duration = Duration::from_micros(300);
+
 /// A host's own port as its egress serves it (`towpath_node::egress`): so much of the link can be
 /// promised, and so much goes before a promised datagram: two trains of what is not reserved, with
 /// their frames, what acknowledgements have saved up, and a driver that wakes late.
@@ -35,7 +36,7 @@ pub fn own_port(port: &mut Port) {
     port.rate_bps = (port.rate_bps / 100 * OWN_PERCENT).max(1);
 }
 
-/// The same, with the rates of hosts' own ports as the text has them.
+/// A topology that can be promised in, with the rates of hosts' own ports as the text has them.
 pub(super) fn topology(text: &str) -> Result<(Topology, BTreeMap<u32, u64>), String> {
     if text.len() > TOPOLOGY_MAX {
         return Err(format!("a topology of {} bytes, limit {TOPOLOGY_MAX}", text.len()));
