@@ -165,7 +165,10 @@ impl Node {
 
     /// Whether this host keeps the log: it has what is to be written of it, or will have.
     pub const fn keeps_log(&self) -> bool {
-        self.voting.voter.is_some() || self.voting.ledger.is_some()
+        // One that asks its members first goes on with what it has on its disk.
+        self.voting.voter.is_some()
+            || self.voting.ledger.is_some()
+            || self.config.keeps_table && self.lead.recovery.is_some()
     }
 
     /// Whether others keep the log with this host, and vote.

@@ -86,6 +86,8 @@ fn start(net: &mut Net, disk: &mut Disk, saved: Saved) {
     let (crypto, rng) = (Box::new(StandIn::new(1)), Rng::new(77, 1));
     let node = Node::found_again(net.now, keeping(), crypto, rng, VM_KEY, saved.led(7));
     net.seats[0].node = Some(node.expect("it is its own"));
+    // Its owner would take the only copy away otherwise, while it asks its members.
+    assert!(!net.node(0).leads() && net.node(0).keeps_log(), "it goes on with what it wrote");
     *disk = Disk::new();
     disk.run(net, 4000);
     assert!(net.node(0).leads());
