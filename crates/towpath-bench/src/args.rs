@@ -8,7 +8,7 @@ use towpath_report::units;
 
 use super::machine::processors;
 use super::relay::RelayArgs;
-use super::tasks::{BarrierArgs, EchoArgs, MemberArgs, MulticastArgs, SpawnArgs};
+use super::tasks::{BarrierArgs, EchoArgs, ExchangeArgs, MemberArgs, MulticastArgs, SpawnArgs};
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -29,6 +29,8 @@ pub(super) enum BenchCommand {
     Barrier(BarrierArgs),
     /// One message to many tasks
     Multicast(MulticastArgs),
+    /// What the kernels of the suite tell each other, beside MPI
+    Exchange(ExchangeArgs),
     /// Tasks that are started, say something and end
     Spawn(SpawnArgs),
     /// A process of these benches

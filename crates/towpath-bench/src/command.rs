@@ -25,6 +25,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Echo(args) => tasks::echo(args),
         BenchCommand::Barrier(args) => tasks::barrier(args),
         BenchCommand::Multicast(args) => tasks::multicast(args),
+        BenchCommand::Exchange(args) => tasks::exchange(args),
         BenchCommand::Spawn(args) => tasks::spawn(args),
         BenchCommand::Member(args) => tasks::member(args),
     }

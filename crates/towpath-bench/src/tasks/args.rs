@@ -185,6 +185,33 @@ pub(in super::super) struct MulticastArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  towpath bench exchange                      4 tasks on one host, beside the MPI that is there
+  towpath bench exchange --tasks 8 --only fft
+  towpath bench exchange --hosts 4 --netns --daemons
+
+What the kernels of `towpath-apps kernel` tell each other at their default sizes, without their
+arithmetic: fft, lu, matmul, nbody (a step), ep, sort, tsp, hough.
+
+Exit status: 0 measured, 255 could not.")]
+pub(in super::super) struct ExchangeArgs {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Tasks, 2 to 64
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
+    #[arg(value_name = "N")]
+    pub(super) tasks: u16,
+    /// Exchanges one after another in each measurement, 10 to 5000
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(10..=5000))]
+    #[arg(value_name = "N")]
+    pub(super) exchanges: u32,
+    /// By the daemons alone, too
+    #[arg(long)]
+    pub(super) daemons: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
   towpath bench spawn                         16 and 1000 tasks at once
   towpath bench spawn --counts 16 --runs 21
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::line::Line;
+use super::exchange::Step;
 
 /// Longest line in bytes: two times of 5000 barriers.
 const LINE_MAX: u64 = 1 << 20;
@@ -32,6 +33,9 @@ pub(super) enum Do {
     Relay { left: Way, right: Way, len: usize },
     /// Meet the others, so many times. [`Said::Ready`], then at [`Do::Go`] begin; [`Said::Times`].
     Barrier { kind: Meeting, count: u32 },
+    /// Exchange steps with these tasks, so many times. [`Said::Ready`], then at [`Do::Go`] begin;
+    /// [`Said::Times`].
+    Exchange { tasks: Vec<u64>, direct: bool, steps: Vec<Step>, count: u32 },
     /// Receive messages of `len` bytes by this way, so many, and tell when each was there.
     /// [`Said::Ready`]; [`Said::Times`].
     Receive { way: Way, len: usize, count: u32 },

@@ -13,6 +13,7 @@ use super::super::line::Line;
 use super::super::machine;
 use super::args::MemberArgs;
 use super::barrier::Place;
+use super::exchange::Part;
 use super::line::{self, Do, Said, Way};
 use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
@@ -138,6 +139,13 @@ impl Member {
                 self.line.say(&Said::Times(times))
             }
             Do::Barrier { kind, count } => self.barrier(&kind, count),
+            Do::Exchange { tasks, direct, steps, count } => {
+                let own = self.own.as_mut().context("no task yet")?;
+                let mut part = Part::open(own, &tasks, direct, &steps)?;
+                self.line.say(&Said::Ready(0))?;
+                let Some(Do::Go) = self.line.hear()? else { bail!("nobody says when") };
+                self.line.say(&Said::Times(part.times(count)?))
+            }
             Do::Go => bail!("nothing was begun"),
         }
     }

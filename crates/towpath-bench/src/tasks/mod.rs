@@ -1,4 +1,4 @@
-//! `bench echo`, `barrier`, `multicast` and `spawn`: what tasks of a virtual machine can do, beside
+//! `bench echo`, `barrier`, `multicast`, `exchange` and `spawn`: what tasks of a virtual machine can do, beside
 //! what the operating system alone can do between as many processes in the same run.
 //!
 //! The measuring process starts a virtual machine of its own (`world`) and as many *members* as it
@@ -15,6 +15,7 @@
 mod args;
 mod barrier;
 mod echo;
+mod exchange;
 mod line;
 mod member;
 mod metrics;
@@ -28,9 +29,10 @@ mod spawn;
 mod trips;
 mod world;
 
-pub(super) use args::{BarrierArgs, EchoArgs, MemberArgs, MulticastArgs, SpawnArgs};
+pub(super) use args::{BarrierArgs, EchoArgs, ExchangeArgs, MemberArgs, MulticastArgs, SpawnArgs};
 pub(super) use barrier::barrier;
 pub(super) use echo::echo;
+pub(super) use exchange::exchange;
 pub(super) use member::member;
 pub(super) use multicast::multicast;
 pub(super) use spawn::spawn;

@@ -6,6 +6,9 @@
  *   oneway LEN SECONDS   messages one way, answered now and then; times are by the message
  *   barrier COUNT        from when the last one came until the last one left
  *   bcast LEN COUNT      from the start until the last receiver has it
+ *   exchange COUNT STEP...   steps of an exchange, one after another: from when the last one
+ *                        came until the last one has all. b:LEN:ROOT broadcast, g:LEN:0 gather,
+ *                        a:LEN:0 all gather, t:LEN:0 all to all, h:LEN:ITEMS hand out
  *   start                the clock when rank 0 has heard of every other and answered
  *
  * CPUS are processors to be pinned to in turn, such as 0,1, or `none`. */
@@ -196,6 +199,87 @@ static void bcast(int len, int count) {
     write_rounds(begin, end, count, 0);
 }
 
+struct step {
+    char kind;
+    int len, more;
+    unsigned char *give, *got;
+};
+
+static unsigned char mark(int who, int at) { return (unsigned char)(who * 31 + at * 7 + 1); }
+
+static void are_of(const struct step *step, int at) {
+    int parts = step->kind == 'b' ? 1 : step->kind == 'h' ? 0 : ranks;
+    if (step->kind == 'g' && rank) parts = 0;
+    for (int k = 0; k < parts; k++)
+        for (int n = 0; n < step->len; n++)
+            if (step->got[(size_t)k * (size_t)step->len + (size_t)n] !=
+                mark(step->kind == 'b' ? step->more : k, at))
+                fail("something else came than was given");
+}
+
+/* An empty message says that there is no item left. */
+static void hand_out(struct step *step) {
+    MPI_Status status;
+    int left = step->more, under_way = 0, len;
+    if (rank) {
+        for (;;) {
+            MPI_Recv(step->got, step->len, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &status);
+            MPI_Get_count(&status, MPI_BYTE, &len);
+            if (!len) return;
+            to(0, step->give, step->len);
+        }
+    }
+    for (int k = 1; k < ranks; k++) {
+        to(k, step->give, left > 0 ? step->len : 0);
+        if (left-- > 0) under_way++;
+    }
+    while (under_way > 0) {
+        MPI_Recv(step->got, step->len, MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &status);
+        to(status.MPI_SOURCE, step->give, left > 0 ? step->len : 0);
+        if (left-- <= 0) under_way--;
+    }
+}
+
+static void take(struct step *step) {
+    MPI_Comm all = MPI_COMM_WORLD;
+    int len = step->len;
+    if (step->kind == 'b')
+        MPI_Bcast(rank == step->more ? step->give : step->got, len, MPI_BYTE, step->more, all);
+    else if (step->kind == 'g')
+        MPI_Gather(step->give, len, MPI_BYTE, step->got, len, MPI_BYTE, 0, all);
+    else if (step->kind == 'a')
+        MPI_Allgather(step->give, len, MPI_BYTE, step->got, len, MPI_BYTE, all);
+    else if (step->kind == 't')
+        MPI_Alltoall(step->give, len, MPI_BYTE, step->got, len, MPI_BYTE, all);
+    else
+        hand_out(step);
+}
+
+static void exchange(int count, int steps, char **texts) {
+    int64_t *came = memory(sizeof *came * (size_t)count);
+    int64_t *left = memory(sizeof *left * (size_t)count);
+    struct step *all = memory(sizeof *all * (size_t)steps);
+    for (int s = 0; s < steps; s++) {
+        struct step *step = all + s;
+        if (sscanf(texts[s], "%c:%d:%d", &step->kind, &step->len, &step->more) != 3 ||
+            !strchr("bgath", step->kind) || step->len < 1 || step->more < 0)
+            fail("a step is none");
+        size_t whole = (size_t)step->len * (size_t)ranks;
+        memset(step->give = memory(whole), mark(rank, s), whole);
+        step->got = memory(whole);
+        /* The root of a broadcast has what it gives. */
+        if (step->kind == 'b' && rank == step->more) step->got = step->give;
+    }
+    for (int n = 0; n < count; n++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        came[n] = now();
+        for (int s = 0; s < steps; s++) take(all + s);
+        left[n] = now();
+        for (int s = 0; n < count / 10 && s < steps; s++) are_of(all + s, s);
+    }
+    write_rounds(came, left, count, 1);
+}
+
 static void start(void) {
     unsigned char message[16] = {0};
     for (int n = 1; !rank && n < ranks; n++) {
@@ -229,6 +313,8 @@ int main(int argc, char **argv) {
         barrier(size);
     else if (!strcmp(what, "bcast") && size > 0 && argc > 5 && atoi(argv[5]) > 0)
         bcast(size, atoi(argv[5]));
+    else if (!strcmp(what, "exchange") && size > 0)
+        exchange(size, argc - 5, argv + 5);
     else if (!strcmp(what, "start"))
         start();
     else
