@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use towpath_io::shared::Frozen;
 use towpath_wire::{HostId, TaskId};
 
 use crate::deadline::Deadline;
@@ -49,13 +50,14 @@ fn streams_pay(len: usize, rates: impl Iterator<Item = Option<u64>>, hosts: usiz
 
 impl Task {
     /// Sends to those of `to` that have a ring, the ones with room first; who is left must get
-    /// it by the daemons, as when this task takes in no more before a ring has room. True: some
-    /// have got it.
+    /// it by the daemons, as when this task takes in no more before a ring has room. `block`: where
+    /// the parts stand already. True: some have got it.
     pub(crate) fn cast_by_rings(
         &mut self,
         to: &mut Vec<TaskId>,
         envelope: Envelope,
         parts: &[&[u8]],
+        block: Option<Frozen>,
     ) -> Result<bool, SendError> {
         let mut near: Vec<TaskId> = Vec::new();
         to.retain(|task| {
@@ -70,10 +72,10 @@ impl Task {
         }
         near.sort_by_key(|task| !self.rings.get(*task).is_some_and(Ring::has_room));
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        let block = if near.len() > 1 { self.block(len) } else { None };
-        let block = block.map(|mut block| {
+        let block = block.or_else(|| {
+            let mut block = if near.len() > 1 { self.block(len) } else { None }?;
             gather(parts, block.bytes_mut());
-            block.freeze_to(len)
+            Some(block.freeze_to(len))
         });
         let mut some = false;
         for task in near {

@@ -79,6 +79,12 @@ impl Loan {
 #[derive(Debug)]
 pub struct Sealed(Content);
 
+impl AsRef<[u8]> for Sealed {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 #[derive(Debug)]
 enum Content {
     Shared(Frozen),
@@ -166,19 +172,22 @@ impl Task {
         envelope: Envelope,
         sealed: &Sealed,
     ) -> Result<(), SendError> {
-        let Content::Shared(block) = &sealed.0 else {
-            return self.send_parts(to, envelope, &[sealed]);
-        };
         self.check()?;
-        // It may be left over from before this process left its virtual machine and came back.
-        let is_ours = self.home.as_ref().is_some_and(|home| block.is_of(home.arena()));
-        if is_ours && sealed.len() > SHORT_MAX && !self.endpoint.has_ended(to) {
+        if let Some(block) = self.block_of(sealed).filter(|_| !self.endpoint.has_ended(to)) {
             self.consider_ring(to, sealed.len())?;
             if self.push_frozen(to, envelope, block.clone())?.is_none() {
                 return Ok(());
             }
         }
         self.send_parts(to, envelope, &[sealed])
+    }
+
+    /// The block of a loan, where it is one of this task's own that is worth to be sent.
+    pub(crate) fn block_of<'a>(&self, sealed: &'a Sealed) -> Option<&'a Frozen> {
+        let Content::Shared(block) = &sealed.0 else { return None };
+        // It may be left over from before this process left its virtual machine and came back.
+        let is_ours = self.home.as_ref().is_some_and(|home| block.is_of(home.arena()));
+        (is_ours && sealed.len() > SHORT_MAX).then_some(block)
     }
 
     /// Asks for a ring to `to` if there is none and it is worth while.

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use towpath_io::shared::SHORT_MAX;
 use towpath_vm::collective::{Message as Say, NOTICE, Standing};
 use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
 use towpath_wire::talk::{MULTICAST_MAX, Tag};
 
 use crate::error::{Full, SendError};
+use crate::loan::Sealed;
 use crate::message::{Envelope, Message};
 use crate::parts::directs::Route;
 use crate::rings::Ring;
@@ -87,12 +89,21 @@ impl Peers {
         to: &[TaskId],
         Say { format, parts }: &Say,
     ) -> Result<(), SendError> {
+        let sealed = match &parts[..] {
+            [part] => part.holder::<Sealed>(),
+            _ => None,
+        };
         let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
         let envelope = Envelope { tag, context: self.context, format: *format };
         task.sending.team = Some(self.context);
-        let sent = match to[..] {
-            [to] => task.send_parts(to, envelope, &parts),
-            _ => task.multicast(to, envelope, &parts),
+        let sent = match (&to[..], sealed) {
+            ([to], Some(sealed)) => task.send_sealed(*to, envelope, sealed),
+            (_, Some(sealed)) => task.multicast_sealed(to, envelope, sealed),
+            ([to], None) => task.send_parts(*to, envelope, &parts),
+            (to, None) if task.takes_at_once(to, &parts) => {
+                to.iter().try_for_each(|to| task.send_parts(*to, envelope, &parts))
+            }
+            (_, None) => task.multicast(to, envelope, &parts),
         };
         task.sending.team = None;
         sent
@@ -136,6 +147,16 @@ impl Task {
             return self.rings.get(to).is_some_and(Ring::has_room);
         }
         self.endpoint.room(to, SHORT) == Some(SHORT)
+    }
+
+    /// Whether a short message goes into a ring to each of `to` without a wait.
+    fn takes_at_once(&mut self, to: &[TaskId], parts: &[&[u8]]) -> bool {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        len <= SHORT_MAX
+            && !self.started.has_queued()
+            && to.iter().all(|to| {
+                self.route(*to) == Route::Ring && self.rings.get(*to).is_some_and(Ring::has_room)
+            })
     }
 
     /// A send for a team would wait, and a member tells something of the team: this ends the send

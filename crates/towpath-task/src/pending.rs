@@ -348,7 +348,7 @@ impl Team {
     /// Waits until an operation is over, and takes it out.
     pub(crate) fn end(&mut self, task: &mut Task, at: usize) -> Result<Output, TeamError> {
         if let Some(meets) = &self.underway[at].meets {
-            task.ends.words.let_others_run(meets);
+            task.waits.yields.let_others_run(|| meets.all_there());
         }
         if let Err(e) = self.drive(task, at, Deadline::NEVER)
             && self.underway[at].result.is_none()

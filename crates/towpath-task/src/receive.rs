@@ -542,12 +542,16 @@ impl Task {
         };
         let (wants_room, words) = (self.sending.wants_room, &self.ends.words);
         let no_room = &self.started.no_room;
-        waiter.settle(home.card(), spin, || {
+        let mut there = || {
             rings.iter_mut().any(Ring::ready)
                 || words.has_news()
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
                 || no_room.iter().any(|peer| rings.get(*peer).is_none_or(Ring::has_room))
-        })
+        };
+        if spin.is_wanted_here() && self.waits.yields.let_others_run(&mut there) {
+            return false;
+        }
+        waiter.settle(home.card(), spin, there)
     }
 
     /// Sleeps until something may have come or `deadline` is over.

@@ -15,6 +15,7 @@ use towpath_wire::talk::{
 
 use crate::deadline::Deadline;
 use crate::error::{Lost, SendError};
+use crate::loan::Sealed;
 use crate::message::Envelope;
 use crate::task::Task;
 
@@ -237,13 +238,35 @@ impl Task {
         envelope: Envelope,
         parts: &[&[u8]],
     ) -> Result<(), SendError> {
+        if parts.len() > PARTS_MAX {
+            return self.multicast_of(to, envelope, &[&parts.concat()], None);
+        }
+        self.multicast_of(to, envelope, parts, None)
+    }
+
+    /// Sends a loan that is written to several tasks; it stays.
+    pub(crate) fn multicast_sealed(
+        &mut self,
+        to: &[TaskId],
+        envelope: Envelope,
+        sealed: &Sealed,
+    ) -> Result<(), SendError> {
+        let block = self.block_of(sealed).cloned();
+        self.multicast_of(to, envelope, &[sealed], block)
+    }
+
+    /// `block`: where `parts` stand already.
+    fn multicast_of(
+        &mut self,
+        to: &[TaskId],
+        envelope: Envelope,
+        parts: &[&[u8]],
+        block: Option<Frozen>,
+    ) -> Result<(), SendError> {
         self.check()?;
         let (count, limit) = (to.len(), MULTICAST_MAX);
         if count > limit {
             return Err(SendError::Receivers { count, limit });
-        }
-        if parts.len() > PARTS_MAX {
-            return self.multicast(to, envelope, &[&parts.concat()]);
         }
         self.wait_for_queued(to)?;
         self.wait_for_stragglers(to)?;
@@ -252,7 +275,7 @@ impl Task {
         let mut others: Vec<TaskId> = to.iter().copied().filter(|t| seen.insert(*t)).collect();
         let own = self.id();
         others.retain(|to| *to != own && !self.endpoint.has_ended(*to));
-        let near = self.cast_by_rings(&mut others, envelope, parts)?;
+        let near = self.cast_by_rings(&mut others, envelope, parts, block)?;
         let far = self.cast_by_streams(&mut others, envelope, parts)?;
         self.cast_by_daemons(&others, envelope, parts, near || far)?;
         if seen.contains(&own) {

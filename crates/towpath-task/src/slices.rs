@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use towpath_vm::collective::{Function, Lengths, Operation, Operator, Output, Payload};
 
@@ -37,6 +38,19 @@ fn payload<T: Plain>(values: &[T]) -> Payload {
     T::turn(&mut turned);
     let bytes: Cow<'_, [u8]> = T::bytes(&turned);
     bytes.into_owned().into()
+}
+
+/// The same where members of this host read them, if they are many: what takes them has no need to
+/// write them once more.
+fn given<T: Plain>(task: &mut Task, values: &[T]) -> Payload {
+    let len = values.len() * T::SIZE;
+    if Order::NATIVE != Order::Little {
+        return payload(values);
+    }
+    let Some(mut loan) = task.spare_loan(len) else { return payload(values) };
+    // By way of the caches: whoever reads it does so at once.
+    loan[..len].copy_from_slice(&T::bytes(values));
+    Payload::shared(Arc::new(loan.seal(len)))
 }
 
 /// Reads exactly as many values as `out` has.
@@ -95,19 +109,24 @@ fn operator<T: Plain>(function: Function) -> Result<Operator, TeamError> {
     Ok(Operator::built_in(function, element)?)
 }
 
-/// One part for each rank, of as many values as `counts` says.
-fn cut<T: Plain>(values: &[T], counts: &[usize]) -> Result<Vec<Payload>, TeamError> {
+/// One part for each rank, of as many values as `counts` says; that of `kept` is left empty.
+fn cut<T: Plain>(
+    task: &mut Task,
+    values: &[T],
+    counts: &[usize],
+    kept: Option<usize>,
+) -> Result<Vec<Payload>, TeamError> {
     let expected = counts.iter().sum();
     if values.len() != expected {
         return Err(ContentError::Count { got: values.len(), expected, wanted: T::CODE }.into());
     }
     let mut rest = values;
-    let part = |count: &usize| {
+    let part = |(rank, count): (usize, &usize)| {
         let part;
         (part, rest) = rest.split_at(*count);
-        payload(part)
+        if kept == Some(rank) { Payload::EMPTY } else { given(task, part) }
     };
-    Ok(counts.iter().map(part).collect())
+    Ok(counts.iter().enumerate().map(part).collect())
 }
 
 impl Team {
@@ -144,7 +163,7 @@ impl Team {
         values: &mut [T],
     ) -> Result<(), TeamError> {
         let is_root = self.rank() == root;
-        let data = is_root.then(|| payload(values));
+        let data = is_root.then(|| given(task, values));
         let output = self.do_values::<T>(task, Operation::Broadcast { root, data })?;
         if is_root { Ok(()) } else { fill(values, one(&output)) }
     }
@@ -223,12 +242,29 @@ impl Team {
         root: u32,
         values: &[T],
     ) -> Result<Option<Vec<Vec<T>>>, TeamError> {
-        let (data, lengths) = (payload(values), Lengths::Any);
+        let (data, lengths) = (given(task, values), Lengths::Any);
         let output = self.do_values::<T>(task, Operation::Gather { root, data, lengths })?;
         if self.rank() != root {
             return Ok(None);
         }
         parts(&output).iter().map(|part| read(part)).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Gives the root as many values of each member, in the order of ranks; the root's `all` has room
+    /// for them. Others give none.
+    pub fn gather_into<T: Plain>(
+        &mut self,
+        task: &mut Task,
+        root: u32,
+        values: &[T],
+        all: Option<&mut [T]>,
+    ) -> Result<(), TeamError> {
+        let (data, lengths) = (given(task, values), Lengths::Equal);
+        let output = self.do_values::<T>(task, Operation::Gather { root, data, lengths })?;
+        match all {
+            Some(all) if self.rank() == root => fill_all(all, parts(&output)),
+            _ => Ok(()),
+        }
     }
 
     /// Gives everyone everyone's values, in the order of ranks; `all` has room for as many of each
@@ -239,7 +275,7 @@ impl Team {
         values: &[T],
         all: &mut [T],
     ) -> Result<(), TeamError> {
-        let (data, lengths) = (payload(values), Lengths::Equal);
+        let (data, lengths) = (given(task, values), Lengths::Equal);
         let output = self.do_values::<T>(task, Operation::AllGather { data, lengths })?;
         fill_all(all, parts(&output))
     }
@@ -250,7 +286,7 @@ impl Team {
         task: &mut Task,
         values: &[T],
     ) -> Result<Vec<Vec<T>>, TeamError> {
-        let (data, lengths) = (payload(values), Lengths::Any);
+        let (data, lengths) = (given(task, values), Lengths::Any);
         let output = self.do_values::<T>(task, Operation::AllGather { data, lengths })?;
         parts(&output).iter().map(|part| read(part)).collect()
     }
@@ -263,7 +299,7 @@ impl Team {
         all: Option<&[T]>,
         values: &mut [T],
     ) -> Result<(), TeamError> {
-        let parts = all.map(|all| cut(all, &self.equal_counts(all))).transpose()?;
+        let parts = all.map(|all| cut(task, all, &self.equal_counts(all), None)).transpose()?;
         let output = self.do_values::<T>(task, Operation::Scatter { root, parts })?;
         fill(values, one(&output))
     }
@@ -275,7 +311,7 @@ impl Team {
         root: u32,
         all: Option<(&[T], &[usize])>,
     ) -> Result<Vec<T>, TeamError> {
-        let parts = all.map(|(all, counts)| cut(all, counts)).transpose()?;
+        let parts = all.map(|(all, counts)| cut(task, all, counts, None)).transpose()?;
         let output = self.do_values::<T>(task, Operation::Scatter { root, parts })?;
         read(one(&output))
     }
@@ -288,10 +324,22 @@ impl Team {
         values: &[T],
         out: &mut [T],
     ) -> Result<(), TeamError> {
-        let parts = cut(values, &self.equal_counts(values))?;
-        let lengths = Lengths::Equal;
+        let (own, counts) = (self.rank() as usize, self.equal_counts(values));
+        let parts = cut(task, values, &counts, Some(own))?;
+        if out.len() != values.len() {
+            let (got, expected, wanted) = (values.len(), out.len(), T::CODE);
+            return Err(ContentError::Count { got, expected, wanted }.into());
+        }
+        let (lengths, len) = (Lengths::Equal, counts[own]);
         let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
-        fill_all(out, self::parts(&output))
+        for (number, part) in self::parts(&output).iter().enumerate() {
+            let place = number * len..(number + 1) * len;
+            match number == own {
+                true => out[place.clone()].copy_from_slice(&values[place]),
+                false => fill(&mut out[place], part)?,
+            }
+        }
+        Ok(())
     }
 
     /// The same with as many values for each rank as `counts` says; an array from each rank.
@@ -301,7 +349,7 @@ impl Team {
         values: &[T],
         counts: &[usize],
     ) -> Result<Vec<Vec<T>>, TeamError> {
-        let (parts, lengths) = (cut(values, counts)?, Lengths::Any);
+        let (parts, lengths) = (cut(task, values, counts, None)?, Lengths::Any);
         let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
         self::parts(&output).iter().map(|part| read(part)).collect()
     }
@@ -344,7 +392,7 @@ impl Team {
         task: &mut Task,
         values: &[T],
     ) -> Result<PendingValues<T>, TeamError> {
-        let (data, lengths) = (payload(values), Lengths::Any);
+        let (data, lengths) = (given(task, values), Lengths::Any);
         self.start_values(task, Operation::AllGather { data, lengths })
     }
 
@@ -355,7 +403,7 @@ impl Team {
         values: &[T],
         counts: &[usize],
     ) -> Result<PendingValues<T>, TeamError> {
-        let (parts, lengths) = (cut(values, counts)?, Lengths::Any);
+        let (parts, lengths) = (cut(task, values, counts, None)?, Lengths::Any);
         self.start_values(task, Operation::AllToAll { parts, lengths })
     }
 

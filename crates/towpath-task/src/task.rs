@@ -23,6 +23,7 @@ use crate::parts::news::News;
 use crate::parts::questions::Questions;
 use crate::parts::routes::Routes;
 use crate::parts::sending::Sending;
+use crate::parts::yields::Yields;
 use crate::place;
 use crate::rings::Rings;
 use crate::started::Started;
@@ -102,6 +103,7 @@ pub(crate) struct Waits {
     /// A receive has something to do before it looks for its message ([`Task::attends`]): so that
     /// it costs one question to find out that there is nothing, as there mostly is.
     pub(crate) attention: bool,
+    pub(crate) yields: Yields,
 }
 
 impl std::fmt::Debug for Task {
@@ -191,7 +193,14 @@ impl Task {
             routes: Routes::default(),
             sending: Sending::default(),
             started: Started::default(),
-            waits: Waits { awaited: None, waiter, looks: 0, armed: false, attention: false },
+            waits: Waits {
+                awaited: None,
+                waiter,
+                looks: 0,
+                armed: false,
+                attention: false,
+                yields: Yields::default(),
+            },
             counts: Counts::default(),
             origin,
             ends: Ends::default(),

@@ -200,8 +200,8 @@ pub(in super::super) struct ExchangeArgs {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
     #[arg(value_name = "N")]
     pub(super) tasks: u16,
-    /// Exchanges one after another in each measurement, 10 to 5000
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(10..=5000))]
+    /// Exchanges one after another in each measurement, 20 to 5000
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(20..=5000))]
     #[arg(value_name = "N")]
     pub(super) exchanges: u32,
     /// By the daemons alone, too

@@ -199,20 +199,20 @@ fn measure(world: &mut World, kind: Kind, n: usize, count: u32) -> anyhow::Resul
         world.say(member, &Do::Go)?;
     }
     let times = (0..n).map(|member| world.times(member)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Sample::of(durations(&times, count as usize, true)?))
+    Ok(Sample::of(durations(&times, count as usize)?))
 }
 
-/// For each round: from the last to come until the last to leave. A tenth at the beginning does
-/// not count. `meets`: nobody may leave before all have come.
-pub(super) fn durations(times: &[Vec<u64>], count: usize, meets: bool) -> anyhow::Result<Vec<u64>> {
-    ensure!(times.iter().all(|t| t.len() == 2 * count), "times of another number of rounds");
+/// For each barrier: from the last to come until the last to leave. A tenth at the beginning does
+/// not count.
+fn durations(times: &[Vec<u64>], count: usize) -> anyhow::Result<Vec<u64>> {
+    ensure!(times.iter().all(|t| t.len() == 2 * count), "times of another number of barriers");
     let last = |at: usize| times.iter().map(|t| t[at]).max().unwrap_or(0);
     (count / 10..count)
         .map(|k| {
             let first_left = times.iter().map(|t| t[2 * k + 1]).min().unwrap_or(0);
             let (came, left) = (last(2 * k), last(2 * k + 1));
             // The clock is read outside: whoever leaves first has seen everyone come.
-            ensure!(!meets || first_left >= came, "barrier {k}: one left before another came");
+            ensure!(first_left >= came, "barrier {k}: one left before another came");
             Ok(left - came)
         })
         .collect()
@@ -225,12 +225,10 @@ mod tests {
     #[test]
     fn a_barrier_lasts_from_the_last_to_come_to_the_last_to_leave() {
         let times = [vec![0, 50, 60, 95], vec![40, 55, 70, 90]];
-        assert_eq!(durations(&times, 2, true).unwrap(), [15, 25]);
+        assert_eq!(durations(&times, 2).unwrap(), [15, 25]);
         let broken = [vec![0, 30], vec![40, 55]];
-        assert!(
-            durations(&broken, 1, true).unwrap_err().to_string().contains("before another came")
-        );
-        assert!(durations(&broken, 2, true).is_err());
+        assert!(durations(&broken, 1).unwrap_err().to_string().contains("before another came"));
+        assert!(durations(&broken, 2).is_err());
     }
 
     #[test]
@@ -257,7 +255,7 @@ mod tests {
                 let threads: Vec<_> = (0..3).map(|_| scope.spawn(meet)).collect();
                 threads.into_iter().map(|t| t.join().unwrap()).collect()
             });
-            assert_eq!(durations(&times, 50, true).unwrap().len(), 45);
+            assert_eq!(durations(&times, 50).unwrap().len(), 45);
         }
     }
 }

@@ -6,11 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
-use towpath::task::collective::Lengths;
 use towpath::task::{Task, TaskId, Team, Wanted};
 
 use super::args::ExchangeArgs;
-use super::barrier::durations;
 use super::line::Do;
 use super::metrics::Metrics;
 use super::peers::{self, Mpi};
@@ -19,6 +17,8 @@ use super::report::{Report, Row, chosen};
 use super::sample::{Sample, now_ns};
 use super::world::{Own, World};
 
+/// Exchanges one behind the other, without a barrier.
+const TURN: u32 = 10;
 /// Most bytes of one part of a step.
 const PART_MAX: usize = 64 << 20;
 
@@ -104,6 +104,8 @@ pub(super) struct Part<'a> {
     steps: &'a [Step],
     /// What it gives in each step: every byte says who gives it.
     gives: Vec<Vec<u8>>,
+    /// Room for what it has of others.
+    gets: Vec<Vec<u8>>,
 }
 
 /// Every byte of what member `k` gives in step `at`.
@@ -127,56 +129,72 @@ impl<'a> Part<'a> {
         let task = own.task(direct);
         let members = tasks.iter().map(|raw| TaskId::try_from(*raw));
         let team = task.team_of(&members.collect::<Result<Vec<_>, _>>()?)?;
-        let own = team.rank() as usize;
-        let give = |(at, step): (usize, &Step)| {
-            let (Step::Broadcast { bytes, .. }
-            | Step::Gather { bytes }
-            | Step::AllGather { bytes }
-            | Step::AllToAll { bytes }
-            | Step::HandOut { bytes, .. }) = *step;
+        let (own, n) = (team.rank() as usize, tasks.len());
+        let (mut gives, mut gets) = (Vec::new(), Vec::new());
+        for (at, step) in steps.iter().enumerate() {
+            // How many parts it gives, and gets.
+            let (bytes, give, get) = match *step {
+                Step::Broadcast { bytes, .. } => (bytes, 1, 1),
+                Step::Gather { bytes } => (bytes, 1, if own == 0 { n } else { 0 }),
+                Step::AllGather { bytes } => (bytes, 1, n),
+                Step::AllToAll { bytes } => (bytes, n, n),
+                Step::HandOut { bytes, .. } => (bytes, 1, 0),
+            };
             ensure!(bytes <= PART_MAX, "{bytes} bytes in a step, at most {PART_MAX}");
-            Ok(vec![mark(own, at); bytes])
-        };
-        let gives = steps.iter().enumerate().map(give).collect::<anyhow::Result<_>>()?;
-        Ok(Self { task, team, steps, gives })
+            gives.push(vec![mark(own, at); give * bytes]);
+            gets.push(vec![0; get * bytes]);
+        }
+        Ok(Self { task, team, steps, gives, gets })
     }
 
-    /// Exchanges so many times; when it came to each and when it had all, in turn. What comes in
-    /// the first tenth, which does not count, is compared.
+    /// Exchanges so many times, in turns of [`TURN`]; when each turn began and ended. What comes in
+    /// the first, which does not count, is compared.
     pub(super) fn times(&mut self, count: u32) -> anyhow::Result<Vec<u64>> {
-        let mut times = Vec::with_capacity(2 * count as usize);
-        for round in 0..count {
+        let turns = count / TURN;
+        let mut times = Vec::with_capacity(2 * turns as usize);
+        for turn in 0..turns {
             self.team.barrier(self.task)?;
             times.push(now_ns());
-            for at in 0..self.steps.len() {
-                self.step(at, round < count / 10)?;
+            for _ in 0..TURN {
+                for at in 0..self.steps.len() {
+                    self.step(at, turn == 0)?;
+                }
             }
             times.push(now_ns());
         }
         Ok(times)
     }
 
-    /// Gives a copy, as a kernel packs what it gives.
     fn step(&mut self, at: usize, compares: bool) -> anyhow::Result<()> {
-        let (task, give, n) = (&mut *self.task, &self.gives[at], self.team.size() as usize);
-        let own = self.team.rank();
-        let got = match self.steps[at] {
+        let (task, give, got) = (&mut *self.task, &self.gives[at], &mut self.gets[at]);
+        let (own, n) = (self.team.rank(), self.team.size() as usize);
+        let of = match self.steps[at] {
+            Step::Broadcast { root, .. } if own == root => {
+                self.team.broadcast_slice(task, root, &mut self.gives[at])?;
+                return Ok(());
+            }
             Step::Broadcast { root, .. } => {
-                let data = (own == root).then(|| give.clone());
-                let got = self.team.broadcast(task, root, data)?;
-                return if compares { is_of(&got, give.len(), root as usize, at) } else { Ok(()) };
+                self.team.broadcast_slice(task, root, got)?;
+                root as usize..root as usize + 1
             }
             Step::HandOut { items, .. } => return self.hand_out(at, items),
-            Step::Gather { .. } => self.team.gather(task, 0, give.clone(), Lengths::Any)?,
+            Step::Gather { .. } => {
+                let all = (own == 0).then_some(&mut got[..]);
+                self.team.gather_into(task, 0, give, all)?;
+                if own == 0 { 0..n } else { 0..0 }
+            }
             Step::AllGather { .. } => {
-                Some(self.team.all_gather(task, give.clone(), Lengths::Any)?)
+                self.team.all_gather_slice(task, give, got)?;
+                0..n
             }
             Step::AllToAll { .. } => {
-                Some(self.team.all_to_all(task, vec![give.clone(); n], Lengths::Any)?)
+                self.team.all_to_all_slice(task, give, got)?;
+                0..n
             }
         };
-        for (k, part) in got.iter().flatten().enumerate().filter(|_| compares) {
-            is_of(part, give.len(), k, at)?;
+        let len = got.len() / of.len().max(1);
+        for (part, k) in got.chunks(len.max(1)).zip(of).filter(|_| compares) {
+            is_of(part, len, k, at)?;
         }
         Ok(())
     }
@@ -270,8 +288,8 @@ pub(in super::super) fn exchange(args: &ExchangeArgs) -> anyhow::Result<ExitCode
     bar.finish_and_clear();
     let mut notes = vec![
         format!("{n} tasks, {} exchanges each.", args.exchanges),
-        "What each kernel of docs/applications.md exchanges, without its arithmetic: from when \
-         the last one came until the last one has all. B: payload that members have of others. \
+        "What each kernel of docs/applications.md exchanges, without its arithmetic: ten in a \
+         turn, from when the first one begins, behind a barrier, until the last one has all. B: payload that members have of others. \
          `of floor`: of the peer."
             .to_string(),
     ];
@@ -308,7 +326,21 @@ fn measure(
         world.say(member, &Do::Go)?;
     }
     let times = (0..n).map(|member| world.times(member)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Sample::of(durations(&times, count as usize, false)?))
+    Ok(Sample::of(durations(&times, count as usize)?))
+}
+
+/// Of an exchange in each turn but the first: from the first to begin, behind a barrier, until the
+/// last has all.
+fn durations(times: &[Vec<u64>], count: usize) -> anyhow::Result<Vec<u64>> {
+    let turns = count / TURN as usize;
+    ensure!(times.iter().all(|t| t.len() == 2 * turns), "times of another number of exchanges");
+    let of = |k: usize| {
+        let begun = times.iter().map(|t| t[2 * k]).min().unwrap_or(0);
+        let last = times.iter().map(|t| t[2 * k + 1]).max().unwrap_or(0);
+        let took = last.checked_sub(begun).context("an exchange that ended before it began")?;
+        Ok(took / u64::from(TURN))
+    };
+    (1..turns).map(of).collect()
 }
 
 #[cfg(test)]
@@ -334,6 +366,15 @@ mod tests {
         assert_eq!(Step::Broadcast { root: 3, bytes: 9 }.text(), "b:9:3");
         assert_eq!(Step::HandOut { items: 132, bytes: 8 }.text(), "h:8:132");
         assert_eq!(Step::AllToAll { bytes: 5 }.moved(4), 60);
+    }
+
+    #[test]
+    fn an_exchange_lasts_from_the_first_to_begin_to_the_last_to_have_all() {
+        let times = [vec![5, 50, 60, 95], vec![40, 55, 70, 90]];
+        let turn = TURN as usize;
+        assert_eq!(durations(&times, 2 * turn).unwrap(), [3], "35 ns for ten");
+        assert!(durations(&times, turn).is_err());
+        assert!(durations(&[vec![1, 2, 9, 3]], 2 * turn).is_err());
     }
 
     #[test]

@@ -26,11 +26,20 @@ const BELL: u64 = u64::MAX;
 
 /// How long to look for arrivals before sleeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spin(Duration);
+pub struct Spin {
+    time: Duration,
+    /// One of the awaited wants this task's processor.
+    is_wanted_here: bool,
+}
 
 impl Spin {
     /// Not at all.
-    pub const NONE: Self = Self(Duration::ZERO);
+    pub const NONE: Self = Self { time: Duration::ZERO, is_wanted_here: false };
+
+    /// Whether one of the awaited waits for this task to leave its processor.
+    pub const fn is_wanted_here(self) -> bool {
+        self.is_wanted_here
+    }
 
     /// What the cards of the awaited peers advise. It pays to look while one of them runs on
     /// another processor, or is about to because this task woke it. It costs when two want the
@@ -49,12 +58,13 @@ impl Spin {
             }
             peer.is_awake();
             if taken & bit(showing.processor) != 0 {
-                return Self::NONE;
+                let is_wanted_here = showing.processor == here;
+                return Self { is_wanted_here, ..Self::NONE };
             }
             taken |= bit(showing.processor);
             longest = longest.max(SPIN_RUNNING);
         }
-        Self(longest)
+        Self { time: longest, ..Self::NONE }
     }
 }
 
@@ -227,7 +237,7 @@ impl Waiter {
         if ready() {
             return false;
         }
-        let longest = self.patience.of(spin.0);
+        let longest = self.patience.of(spin.time);
         if !longest.is_zero() {
             let success = spun(longest, &mut ready);
             self.patience.judge(success);

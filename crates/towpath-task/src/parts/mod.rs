@@ -9,3 +9,4 @@ pub(crate) mod questions;
 pub(crate) mod routes;
 pub(crate) mod sending;
 pub(crate) mod words;
+pub(crate) mod yields;

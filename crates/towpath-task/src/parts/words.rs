@@ -2,18 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
 
-use rustix::thread::sched_yield;
 use towpath_io::shared::{EPOCHS, PeerCard};
-
-/// How long a member yields before it sleeps.
-const YIELD: Duration = Duration::from_micros(40);
-/// Yielding that took so long met somebody who computes.
-const DISTURBED: Duration = Duration::from_micros(400);
-/// Waits that do without yielding after that; twice as many each time, up to [`PAUSE_MAX`].
-const PAUSE: u32 = 64;
-const PAUSE_MAX: u32 = 4096;
 
 /// The words of this task's card: which are in use, and what was written last.
 #[derive(Debug, Default)]
@@ -22,9 +12,6 @@ pub(crate) struct Words {
     pub(crate) values: [u64; EPOCHS],
     /// Of each word, the barriers that this task has come to and does not know to be over.
     awaited: [Option<Awaited>; EPOCHS],
-    /// Waits still to do without yielding, and how many it will be the next time.
-    pub(crate) pause: u32,
-    pub(crate) next_pause: u32,
 }
 
 /// The first of them, and the value of the last.
@@ -65,26 +52,6 @@ impl Words {
             }
             // What is left of another team, which is gone.
             _ => *awaited = Some(Awaited { first: meets.clone(), last: meets.value }),
-        }
-    }
-
-    /// Lets others run for a while, so that they come; whoever sleeps afterwards is woken.
-    pub(crate) fn let_others_run(&mut self, meets: &Meets) {
-        if self.pause > 0 {
-            self.pause -= 1;
-        } else if !meets.all_there() {
-            let begin = Instant::now();
-            let mut took = Duration::ZERO;
-            while took < YIELD && !meets.all_there() {
-                sched_yield();
-                took = begin.elapsed();
-            }
-            if took >= DISTURBED {
-                self.pause = self.next_pause.max(PAUSE);
-                self.next_pause = (2 * self.pause).min(PAUSE_MAX);
-            } else if meets.all_there() {
-                self.next_pause = PAUSE;
-            }
         }
     }
 

@@ -21,7 +21,8 @@ pub(super) async fn run(
 ) -> Result<Output, CollectiveError> {
     let team = &member.team;
     let own = team.rank();
-    let expected = (lengths == Lengths::Equal).then(|| parts[own as usize].len() as u64);
+    let longest = parts.iter().map(|part| part.len() as u64).max();
+    let expected = longest.filter(|_| lengths == Lengths::Equal);
     let by_hosts = 1 < team.host_count() && team.host_count() < team.size();
     let is_near = |rank: u32| !by_hosts || team.host_of(rank) == team.host();
     for to in team.others().filter(|&to| is_near(to)) {

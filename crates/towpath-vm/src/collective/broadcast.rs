@@ -7,8 +7,9 @@
 //! With s segments over h hosts that takes (s + h − 2) / s times one transfer: 8 h segments keep
 //! it within 1/8 of the shortest possible.
 //!
-//! Every message of the tree ends with `total u64 | segment u64`: the length of the whole, and
-//! that of a segment, 0 when the whole stands before it.
+//! Between hosts every message of the tree ends with `total u64 | segment u64`: the length of the
+//! whole, and that of a segment, 0 when the whole stands before it. On one host it is the whole
+//! alone, so that whoever gives it can have it where the others read it.
 
 use alloc::vec::Vec;
 
@@ -48,8 +49,13 @@ pub(super) async fn run(
         Reach::Nowhere | Reach::Host => member.team.place(root, Way::Down),
     };
     let chain = Chain::new(&member, root);
+    let on_one_host = member.team.host_count() == 1;
     let Some(parent) = place.parent else {
         let data = data.unwrap_or(Payload::EMPTY);
+        if on_one_host {
+            down(&member, &place, core::slice::from_ref(&data));
+            return Ok(Output::One(data));
+        }
         match segment(&member, data.len() as u64) {
             0 => down(&member, &place, &[data.clone(), end(data.len() as u64, 0)]),
             segment => {
@@ -65,11 +71,18 @@ pub(super) async fn run(
         return Ok(Output::One(data));
     };
     let message = member.receive(parent).await?;
+    let (limit, len) = (member.team.settings.bytes_max, message.len() as u64);
+    if on_one_host {
+        if len > limit {
+            return Err(CollectiveError::TooLarge { rank: root, bytes: len, limit });
+        }
+        down(&member, &place, core::slice::from_ref(&message));
+        return Ok(Output::One(message));
+    }
     let malformed = CollectiveError::Malformed { rank: parent };
     let body = message.len().checked_sub(END).ok_or(malformed)?;
     let figures = message[body..].as_chunks::<8>().0;
     let (total, segment) = (u64::from_le_bytes(figures[0]), u64::from_le_bytes(figures[1]));
-    let limit = member.team.settings.bytes_max;
     if total > limit {
         return Err(CollectiveError::TooLarge { rank: root, bytes: total, limit });
     }
@@ -100,7 +113,7 @@ pub(super) async fn run(
 fn segment(member: &Member, total: u64) -> u64 {
     let (team, settings) = (&member.team, &member.team.settings);
     let hosts = u64::from(team.host_count());
-    if hosts == 1 || settings.multicast == Reach::Everywhere || total < settings.pipeline_from {
+    if settings.multicast == Reach::Everywhere || total < settings.pipeline_from {
         return 0;
     }
     total.div_ceil(SEGMENTS * hosts).max(settings.segment_min).max(1)

@@ -16,6 +16,9 @@ use super::operation::{Lengths, Output};
 use super::payload::Payload;
 use super::team::doublings;
 
+/// Members on one host that tell each other what they have without a first one.
+const EACH_MAX: u32 = 16;
+
 /// Fails if an item is not as long as all must be.
 pub(super) fn check(items: &[Item], expected: Option<u64>) -> Result<(), CollectiveError> {
     let Some(expected) = expected else { return Ok(()) };
@@ -23,6 +26,12 @@ pub(super) fn check(items: &[Item], expected: Option<u64>) -> Result<(), Collect
         Some(item) => Err(CollectiveError::Length { rank: item.rank, got: item.bytes(), expected }),
         None => Ok(()),
     }
+}
+
+/// The item, if it is not too long.
+fn checked(item: Item, limit: u64) -> Result<Item, CollectiveError> {
+    let (rank, bytes) = (item.rank, item.bytes());
+    if bytes > limit { Err(CollectiveError::TooLarge { rank, bytes, limit }) } else { Ok(item) }
 }
 
 fn expected(data: &Payload, lengths: Lengths) -> Option<u64> {
@@ -72,23 +81,30 @@ pub(super) async fn to_root(
     let team = &member.team;
     let (own, limit) = (team.rank(), team.settings.bytes_max);
     let leader = team.leader(team.host(), root);
-    // On the root's host there is no detour.
-    let direct_from = if leader == root { u64::MAX } else { team.settings.direct_from };
-    let own_item = Item::new(own, &data, direct_from);
-    let is_direct = matches!(own_item.part, Part::Direct(_));
-    if own != leader {
-        member.send(leader, bundle::emit(&[own_item]));
-    } else if own != root {
-        let items = of_host(&member, &data, direct_from).await?;
-        member.send(root, bundle::emit(&items));
+    let direct_from = team.settings.direct_from;
+    if own != root && leader == root {
+        // On the root's host there is no detour, and nothing to say but the part.
+        member.send(root, alloc::vec![data]);
+        return Ok(Output::None);
     }
     if own != root {
+        let own_item = Item::new(own, &data, direct_from);
+        let is_direct = matches!(own_item.part, Part::Direct(_));
+        let items = match own == leader {
+            true => of_host(&member, &data, direct_from).await?,
+            false => alloc::vec![own_item],
+        };
+        member.send(if own == leader { root } else { leader }, bundle::emit(&items));
         if is_direct {
             member.send(root, alloc::vec![data]);
         }
         return Ok(Output::None);
     }
-    let mut items = of_host(&member, &data, direct_from).await?;
+    let mut items = Vec::new();
+    for &rank in team.host_members() {
+        let part = if rank == own { data.clone() } else { member.receive(rank).await? };
+        items.push(checked(Item { rank, part: Part::Here(part) }, limit)?);
+    }
     for host in (0..team.host_count()).filter(|&host| host != team.host()) {
         let from = team.leader(host, root);
         let message = member.receive(from).await?;
@@ -104,12 +120,37 @@ pub(super) async fn to_root(
     Ok(Output::Many(parts))
 }
 
+/// Everyone to everyone, on one host: n (n − 1) messages, but nobody waits for what waits itself.
+async fn to_each(
+    member: &Member,
+    data: Payload,
+    lengths: Lengths,
+) -> Result<Output, CollectiveError> {
+    let (team, expected) = (&member.team, expected(&data, lengths));
+    let mut others: Vec<u32> = team.others().collect();
+    member.multicast(&others, alloc::vec![data.clone()]);
+    let mut parts = alloc::vec![Payload::EMPTY; team.size() as usize];
+    parts[team.rank() as usize] = data;
+    // Those that sent to this member first are those before it.
+    others.reverse();
+    for rank in others {
+        let data = member.receive(rank).await?;
+        let item = checked(Item { rank, part: Part::Here(data) }, team.settings.bytes_max)?;
+        check(core::slice::from_ref(&item), expected)?;
+        parts[rank as usize] = part(member, item, rank).await?;
+    }
+    Ok(Output::Many(parts))
+}
+
 pub(super) async fn to_all(
     member: Member,
     data: Payload,
     lengths: Lengths,
 ) -> Result<Output, CollectiveError> {
     let team = &member.team;
+    if team.host_count() == 1 && team.size() <= EACH_MAX {
+        return to_each(&member, data, lengths).await;
+    }
     let (own, direct_from) = (team.rank(), team.settings.direct_from);
     let others = |ranks: &[u32]| ranks.iter().copied().filter(|&r| r != own).collect::<Vec<_>>();
     let (members, neighbours) = (team.host_members(), others(team.host_members()));

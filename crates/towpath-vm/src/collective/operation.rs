@@ -74,7 +74,7 @@ pub enum Operation {
     },
     /// Each member gets a part from each member.
     AllToAll {
-        /// One part for each rank.
+        /// One part for each rank; whoever does not need its own back may leave that one empty.
         parts: Vec<Payload>,
         /// Whether all parts of all members must have the same length.
         lengths: Lengths,

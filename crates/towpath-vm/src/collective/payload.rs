@@ -2,14 +2,20 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use core::ops::{Deref, Range};
+
+/// What holds bytes for others.
+pub trait Holder: AsRef<[u8]> + Any + Send + Sync {}
+
+impl<T: AsRef<[u8]> + Any + Send + Sync> Holder for T {}
 
 #[derive(Clone)]
 enum Owner {
     Static(&'static [u8]),
     Vec(Arc<Vec<u8>>),
-    Shared(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    Shared(Arc<dyn Holder>),
 }
 
 /// A range of bytes that others may hold too. A clone costs a count, not a copy.
@@ -25,9 +31,16 @@ impl Payload {
 
     /// All bytes of `owner`, which stays where it is until the last clone is gone: a message in
     /// a mapping of its sender's, say. What it shows must not change.
-    pub fn shared(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+    pub fn shared(owner: Arc<dyn Holder>) -> Self {
         let range = 0..(*owner).as_ref().len();
         Self { owner: Owner::Shared(owner), range }
+    }
+
+    /// Who holds these bytes and no others, if that is a `T` that was [shared](Self::shared).
+    pub fn holder<T: Holder>(&self) -> Option<&T> {
+        let Owner::Shared(owner) = &self.owner else { return None };
+        let holder = (&**owner as &dyn Any).downcast_ref::<T>()?;
+        (self.range == (0..holder.as_ref().len())).then_some(holder)
     }
 
     fn whole(&self) -> &[u8] {
@@ -101,6 +114,10 @@ mod tests {
     use super::*;
     use std::vec;
 
+    fn whole_vec() -> Payload {
+        vec![1].into()
+    }
+
     #[test]
     fn slices_show_their_range_and_the_last_owner_moves() {
         let whole = Payload::from(vec![1, 2, 3, 4, 5]);
@@ -115,5 +132,9 @@ mod tests {
         assert_eq!(last.as_ptr(), at);
         let shared = Payload::shared(Arc::new([7u8, 8]));
         assert_eq!(&*shared.slice(1..2), &[8]);
+        assert_eq!(shared.holder::<[u8; 2]>(), Some(&[7, 8]));
+        assert_eq!(shared.slice(0..1).holder::<[u8; 2]>(), None, "it holds more");
+        assert_eq!(shared.holder::<[u8; 3]>(), None);
+        assert_eq!(whole_vec().holder::<Vec<u8>>(), None, "nobody else has it");
     }
 }
