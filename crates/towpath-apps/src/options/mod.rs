@@ -7,6 +7,7 @@ mod american;
 mod black_scholes;
 mod contract;
 mod demo;
+mod heston;
 mod market;
 mod monte_carlo;
 mod normal;
