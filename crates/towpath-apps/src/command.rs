@@ -46,6 +46,9 @@ enum Application {
     Options(OptionsArgs),
     /// Price a market of many trades, and find its volatility day by day
     Market(MarketArgs),
+    /// Ask a database that `market --database` wrote
+    #[cfg(feature = "database")]
+    Query(options::QueryArgs),
     /// Scatter a plane wave by two loaded slots, and draw the field
     Field(FieldArgs),
     /// Track many targets by two sensors
@@ -73,6 +76,8 @@ impl Application {
         match self {
             Self::Options(args) => options::options(exchange, args),
             Self::Market(args) => options::market(exchange, args),
+            #[cfg(feature = "database")]
+            Self::Query(args) => options::query(exchange, args),
             Self::Field(args) => field::field(exchange, args),
             Self::Tracker(args) => tracker::tracker(exchange, args),
             Self::Jpeg(args) => jpeg::jpeg(exchange, args),
