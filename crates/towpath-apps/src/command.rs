@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::demos::{self, ChemistryArgs, FractalArgs, RadarArgs, TornadoArgs};
+use crate::examples::{self, ExampleArgs};
 use crate::exchange::machine::Machine;
 use crate::exchange::{Exchange, ExchangeError, local};
 use crate::field::{self, FieldArgs};
@@ -57,6 +58,8 @@ enum Application {
     Jpeg(JpegArgs),
     /// Run one of the eight kernels of the suite, and check its answer
     Kernel(KernelArgs),
+    /// Run one of the smaller examples
+    Example(ExampleArgs),
     /// Draw Mandelbrot's set
     Fractal(FractalArgs),
     /// Follow a tornado: wind, pressure, temperature
@@ -82,6 +85,7 @@ impl Application {
             Self::Tracker(args) => tracker::tracker(exchange, args),
             Self::Jpeg(args) => jpeg::jpeg(exchange, args),
             Self::Kernel(args) => kernels::kernel(exchange, args),
+            Self::Example(args) => examples::example(exchange, args),
             Self::Fractal(args) => demos::fractal(exchange, args),
             Self::Tornado(args) => demos::tornado(exchange, args),
             Self::Chemistry(args) => demos::chemistry(exchange, args),
