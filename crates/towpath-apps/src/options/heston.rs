@@ -286,8 +286,9 @@ mod tests {
         }
     }
 
-    /// Paths of the variance by Milstein's scheme with its drift at a step's end; given one, what is
-    /// left of the stock is lognormal (G. Romano, N. Touzi, 1997), as in `monte_carlo::conditional`.
+    /// Paths of the variance by Milstein's scheme with its drift at a step's end; given one, what
+    /// is left of the stock is lognormal (G. Romano, N. Touzi, 1997), as in
+    /// `monte_carlo::conditional`.
     #[test]
     fn random_paths_say_the_same() {
         const PATHS: u64 = 10_000;

@@ -213,6 +213,29 @@ fn rows_of(series: usize) -> (super::super::market::Trade, super::super::market:
     (trade, [Some(2.1), Some(1.9), None, None])
 }
 
+/// What a machine that stops leaves: the file and its journal, as they are in the middle of a run
+/// that has outgrown SQLite's memory.
+#[test]
+fn what_a_stopped_machine_leaves_is_not_read_and_undone_by_the_next_run() {
+    let (dir, path) = home();
+    run(1, |exchange| market(exchange, &args(&path, 600))).swap_remove(0).unwrap();
+    let large = Limits { size_bytes: 1 << 26, rows: 1_000_000, ..SMALL };
+    let mut recording = Recording::begin(&path, large, &about(60_000)).unwrap();
+    recording.prices(&vec![rows_of(1); 60_000]).unwrap();
+    let left = dir.path().join("left.db");
+    for end in ["", "-journal"] {
+        let from = format!("{}{end}", path.display());
+        std::fs::copy(from, format!("{}{end}", left.display())).unwrap();
+    }
+    let refused = ask(&asked(&left, Query::Runs), SMALL).map(drop).unwrap_err();
+    assert_eq!(refused, DatabaseError::CutOff(left.clone()));
+    drop(recording);
+    Recording::begin(&left, SMALL, &about(0)).unwrap().finish(&[]).unwrap();
+    let trades: Vec<_> = rows(&left, Query::Runs).into_iter().map(|row| row[5].clone()).collect();
+    assert_eq!(trades, [Value::Integer(600), Value::Integer(0)]);
+    assert_eq!(rows(&left, Query::Runs)[..1], rows(&path, Query::Runs));
+}
+
 #[test]
 fn a_market_that_fills_its_database_says_so_and_keeps_nothing() {
     let (_dir, path) = home();
