@@ -115,6 +115,11 @@ fn queries_say_what_the_market_says_by_every_part() {
     }
     assert_eq!(real(&models[0][1]), 5000.0);
     assert_eq!(real(&models[2][1]), 20.0);
+    // Trades are numbered from 0, through all rounds.
+    let raw = Connection::open(&path).unwrap();
+    let numbers = "SELECT min(trade) || ' ' || max(trade) || ' ' || count(*) FROM prices";
+    let numbers: String = raw.query_row(numbers, [], |row| row.get(0)).unwrap();
+    assert_eq!(numbers, "0 4999 5000");
     // Parts make the whole.
     for name in [Query::Moneyness, Query::Maturity, Query::Days] {
         let parts = rows(&path, name);
