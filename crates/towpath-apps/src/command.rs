@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::demos::{self, ChemistryArgs, FractalArgs, RadarArgs, TornadoArgs};
+use crate::examples::{self, ExampleArgs};
 use crate::exchange::machine::Machine;
 use crate::exchange::{Exchange, ExchangeError, local};
 use crate::field::{self, FieldArgs};
@@ -46,6 +47,9 @@ enum Application {
     Options(OptionsArgs),
     /// Price a market of many trades, and find its volatility day by day
     Market(MarketArgs),
+    /// Ask a database that `market --database` wrote
+    #[cfg(feature = "database")]
+    Query(options::QueryArgs),
     /// Scatter a plane wave by two loaded slots, and draw the field
     Field(FieldArgs),
     /// Track many targets by two sensors
@@ -54,6 +58,8 @@ enum Application {
     Jpeg(JpegArgs),
     /// Run one of the eight kernels of the suite, and check its answer
     Kernel(KernelArgs),
+    /// Run one of the smaller examples
+    Example(ExampleArgs),
     /// Draw Mandelbrot's set
     Fractal(FractalArgs),
     /// Follow a tornado: wind, pressure, temperature
@@ -73,10 +79,13 @@ impl Application {
         match self {
             Self::Options(args) => options::options(exchange, args),
             Self::Market(args) => options::market(exchange, args),
+            #[cfg(feature = "database")]
+            Self::Query(args) => options::query(exchange, args),
             Self::Field(args) => field::field(exchange, args),
             Self::Tracker(args) => tracker::tracker(exchange, args),
             Self::Jpeg(args) => jpeg::jpeg(exchange, args),
             Self::Kernel(args) => kernels::kernel(exchange, args),
+            Self::Example(args) => examples::example(exchange, args),
             Self::Fractal(args) => demos::fractal(exchange, args),
             Self::Tornado(args) => demos::tornado(exchange, args),
             Self::Chemistry(args) => demos::chemistry(exchange, args),

@@ -15,6 +15,7 @@
 
 mod command;
 mod demos;
+mod examples;
 mod exchange;
 mod field;
 mod jpeg;

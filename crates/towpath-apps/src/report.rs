@@ -24,6 +24,12 @@ impl Report {
         Self { text, page: Page::new(title, lead), files: Vec::new() }
     }
 
+    /// What programs read: printed as it is, without a title.
+    #[cfg(feature = "database")]
+    pub(crate) fn verbatim(text: String) -> Self {
+        Self { text, page: Page::new("Answer", ""), files: Vec::new() }
+    }
+
     /// A paragraph.
     pub(crate) fn say(&mut self, heading: &str, words: &str) {
         self.text.push_str(&format!("\n{heading}\n{words}\n"));
@@ -61,6 +67,11 @@ impl Report {
         }
         towpath_report::files::tell(&format!("written: {}", out.join("index.html").display()));
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn files(&self) -> &[(String, Vec<u8>)] {
+        &self.files
     }
 
     #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The trait, and why nothing came or went.
 
+use super::pool::{Pool, Shares};
+
 /// A message of an application is at most so long: a peer's length is never believed beyond it.
 pub(crate) const MESSAGE_MAX: usize = 1 << 28;
 /// Tags from here on are the exchange's own.
@@ -7,6 +9,7 @@ const TAG_OWN: i32 = 1 << 24;
 const BROADCAST: i32 = TAG_OWN;
 const GATHER: i32 = TAG_OWN + 1;
 const ALL_TO_ALL: i32 = TAG_OWN + 2;
+pub(super) const POOL: i32 = TAG_OWN + 3;
 
 /// Why nothing came or went.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,5 +107,20 @@ pub(crate) trait Exchange {
     fn all_gather(&mut self, data: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         let parts = vec![data; self.size()];
         self.all_to_all(parts)
+    }
+
+    /// A pool of the items 0 to `items` - 1. All ranks make it alike, and ask it until there is
+    /// nothing left.
+    fn pool(&mut self, items: u64) -> Pool {
+        Pool::Messages(Shares::new(items, self.rank(), self.size()))
+    }
+
+    /// The next item to do; none, for all ranks at the same time, when all are done or being done.
+    /// Others are served here: while an item is being done they wait.
+    fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
+        match pool {
+            Pool::Messages(shares) => shares.next(self),
+            Pool::Machine(_) => unreachable!("a pool is asked through the exchange that made it"),
+        }
     }
 }

@@ -5,7 +5,7 @@ use towpath::task::collective::Lengths;
 use towpath::task::{Subject, Team, TeamError, WatchEvent};
 use towpath::{Event, Task, TaskId, Wanted};
 
-use super::{Exchange, ExchangeError, Result};
+use super::{Exchange, ExchangeError, Pool, Result};
 
 /// A task, and the team of all tasks of its job.
 pub(crate) struct Machine {
@@ -122,5 +122,16 @@ impl Exchange for Machine {
 
     fn all_gather(&mut self, data: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         self.team.all_gather(&mut self.task, data, Lengths::Any).map_err(teams)
+    }
+
+    fn pool(&mut self, items: u64) -> Pool {
+        Pool::Machine(towpath::Pool::new(&self.team, items))
+    }
+
+    fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
+        match pool {
+            Pool::Machine(pool) => pool.next(&mut self.task, &mut self.team).map_err(teams),
+            Pool::Messages(_) => unreachable!("a pool is asked through the exchange that made it"),
+        }
     }
 }

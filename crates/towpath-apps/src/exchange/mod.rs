@@ -9,10 +9,12 @@ mod contract;
 pub(crate) mod local;
 pub(crate) mod machine;
 mod part;
+mod pool;
 mod router;
 mod share;
 
 pub(crate) use contract::{Exchange, ExchangeError, MESSAGE_MAX, Result};
 pub(crate) use part::Part;
+pub(crate) use pool::Pool;
 pub(crate) use router::{Parcel, route};
 pub(crate) use share::{map_all, share};

@@ -6,6 +6,7 @@ use towpath_report::plot::{Column, Table};
 use super::american::{Exercise, exact, tree, with_dividend};
 use super::black_scholes::{Columns, calls, greeks};
 use super::contract::{Contract, Dividend, Kind};
+use super::heston::{Heston, HestonError, heston};
 use super::monte_carlo::{conditional, plain};
 use super::stochastic::{LEVEL, Variance, american, european};
 use crate::exchange::{Exchange, bytes, share};
@@ -49,6 +50,15 @@ pub(crate) struct OptionsArgs {
     /// Of the random paths
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Heston: how fast the variance returns to its level, a year
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) heston_speed: f64,
+    /// Heston: the level [default: the first variance]
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) heston_level: Option<f64>,
+    /// Heston: volatility of the variance [default: psi times the volatility, as noisy at first]
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) heston_noise: Option<f64>,
 }
 
 impl OptionsArgs {
@@ -72,6 +82,22 @@ impl OptionsArgs {
             correlation: self.correlation,
         };
         Ok((contract, dividend.checked(&contract)?, variance.checked()?))
+    }
+}
+
+impl OptionsArgs {
+    /// Heston's variance. What is not said is as in the model of 1992: at first dV = V ψ dW there,
+    /// σ √V dW here, so that σ = ψ √V(0); V(0) is the level.
+    fn heston(&self) -> anyhow::Result<Heston> {
+        let start = self.volatility * self.volatility;
+        let heston = Heston {
+            start,
+            speed: self.heston_speed,
+            level: self.heston_level.unwrap_or(start),
+            noise: self.heston_noise.unwrap_or(self.psi * self.volatility),
+            correlation: self.correlation,
+        };
+        Ok(heston.checked()?)
     }
 }
 
@@ -109,6 +135,7 @@ pub(crate) fn options(
     args: &OptionsArgs,
 ) -> anyhow::Result<Option<Report>> {
     let (of, dividend, variance) = args.contract()?;
+    let heston_variance = args.heston()?;
     let random = plain(exchange, &of, BLOCKS, args.seed)?;
     let paths = conditional(exchange, &of, &variance, args.seed)?;
     let Some(surface) = surface(exchange, &of)? else { return Ok(None) };
@@ -149,7 +176,17 @@ pub(crate) fn options(
         american(&of, dividend, &variance, LEVEL)?.price,
         None,
     );
+    let heston = match heston(&of, &heston_variance) {
+        Err(HestonError::Value(error)) => return Err(error.into()),
+        other => other,
+    };
+    if let Ok(price) = heston {
+        row("Heston, European, by its characteristic function", price, None);
+    }
     report.table("Prices", &table);
+    if let Err(error) = heston {
+        report.say("No price by Heston's model", &error.to_string());
+    }
     report.say(
         "Greeks of BS",
         &format!(
@@ -198,5 +235,9 @@ mod tests {
     fn bad_values_are_named() {
         let said = shown(2, &["--volatility", "NaN"]).map(drop).unwrap_err().to_string();
         assert!(said.starts_with("the volatility is NaN"), "{said}");
+        let said = shown(2, &["--heston-level", "0.1"]).map(drop).unwrap_err().to_string();
+        assert!(said.starts_with("Heston's level is 0.1: it must be the first variance"), "{said}");
+        let said = shown(2, &["--heston-noise", "-1"]).map(drop).unwrap_err().to_string();
+        assert!(said.starts_with("Heston's noise is -1"), "{said}");
     }
 }

@@ -6,6 +6,7 @@
 //! market's volatility, which drifts over the days, times a lognormal error of 2 %. Real trades
 //! come as CSV with the columns `spot,strike,rate,maturity,dividend,dividend_time,paid`.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
@@ -15,9 +16,13 @@ use towpath_report::plot::{Axis, Chart, Column, Shape, Table, Unit};
 use super::american::with_dividend;
 use super::black_scholes::{greeks, implied, price};
 use super::contract::{Contract, Dividend, Kind};
+#[cfg(feature = "database")]
+use super::database::{About, Limits, Recording};
 use super::monte_carlo::{splitmix, uniform};
 use super::normal::quantile;
 use super::stochastic::{Variance, american, european};
+#[cfg(feature = "database")]
+use crate::exchange::bytes;
 use crate::exchange::{Exchange, map_all};
 use crate::report::Report;
 
@@ -31,6 +36,9 @@ const SAMPLED: usize = 256;
 const LEVEL: usize = 13;
 /// Models in the order of the table.
 const MODELS: [&str; 4] = ["BS", "AMC", "EUS", "AMS"];
+/// Blocks whose prices are gathered at once, where they are kept.
+#[cfg(feature = "database")]
+const ROUND: usize = 64;
 /// Sums of a block: per model count, Σ error, Σ error², and day, Σ implied volatility, count.
 const WIDTH: usize = 3 * MODELS.len();
 
@@ -48,11 +56,25 @@ pub(crate) struct MarketArgs {
     /// Weight of a day in the running estimate of volatility
     #[arg(long, default_value_t = 0.2)]
     pub(crate) weight: f64,
+    /// Keep each trade with its prices in this SQLite database, too; see `query`
+    #[cfg(feature = "database")]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database: Option<PathBuf>,
+    /// How large the database may be
+    #[cfg(feature = "database")]
+    #[arg(long, value_name = "MIB", default_value_t = super::database::MIB_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(super::database::MIB_MAX)))]
+    pub(crate) database_mib: u32,
 }
+
+/// What each model says of a trade, in their order; none: it was not asked, or has no answer.
+pub(crate) type Priced = [Option<f64>; MODELS.len()];
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trade {
+    /// Of a market that is made up: its number; of a file: its strike's, in the order of lines.
+    pub(crate) series: usize,
     pub(crate) day: usize,
     pub(crate) of: Contract,
     pub(crate) dividend: Dividend,
@@ -89,7 +111,7 @@ fn made_up(seed: u64, walk: &[f64], trades: usize, at: usize) -> Trade {
     };
     let dividend = Dividend { amount: 0.8, time: of.maturity * 0.5 };
     let paid = with_dividend(&of, dividend) * (0.02 * quantile(noise(3))).exp();
-    Trade { day, of, dividend, paid }
+    Trade { series: series as usize, day, of, dividend, paid }
 }
 
 /// Trades of a file, in its order; the order is taken for time.
@@ -98,7 +120,7 @@ fn read(text: &str) -> anyhow::Result<Vec<Trade>> {
     let names = "spot,strike,rate,maturity,dividend,dividend_time,paid";
     let head = lines.next().map_or("", |(_, line)| line.trim());
     ensure!(head == names, "line 1 is `{head}`\nhint: the columns are {names}");
-    let mut trades = Vec::new();
+    let (mut trades, mut strikes) = (Vec::new(), HashMap::new());
     for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let line_number = at + 1;
         ensure!(trades.len() < TRADES_MAX, "more than {TRADES_MAX} trades");
@@ -120,7 +142,9 @@ fn read(text: &str) -> anyhow::Result<Vec<Trade>> {
         let dividend = Dividend { amount, time }.checked(&of);
         let dividend = dividend.with_context(|| format!("line {line_number}"))?;
         ensure!(paid.is_finite() && paid > 0.0, "line {line_number}: the price paid is {paid}");
-        trades.push(Trade { day: 0, of, dividend, paid });
+        let next = strikes.len();
+        let series = *strikes.entry(strike.to_bits()).or_insert(next);
+        trades.push(Trade { series, day: 0, of, dividend, paid });
     }
     let count = trades.len();
     ensure!(count > 0, "no trade in the file");
@@ -236,51 +260,154 @@ fn estimates(
     Ok(curve)
 }
 
+/// What the models say of the trade with number `at`, at the volatility known that morning.
+fn priced(trade: &Trade, at: usize, curve: &[(f64, f64)]) -> Priced {
+    let of = Contract { volatility: curve[trade.day].0, ..trade.of };
+    let escrowed = Contract { spot: trade.dividend.escrowed(&of), ..of };
+    let (bs, amc) = (price(&escrowed), with_dividend(&of, trade.dividend));
+    if !at.is_multiple_of(SAMPLED) {
+        return [Some(bs), Some(amc), None, None];
+    }
+    let variance = Variance {
+        start: of.volatility * of.volatility,
+        drift: 0.0,
+        volatility: 0.5,
+        correlation: -0.3,
+    };
+    let eus = european(&escrowed, &variance, LEVEL).ok().map(|eus| eus.price);
+    let ams = american(&of, trade.dividend, &variance, LEVEL).ok().map(|ams| ams.price);
+    [Some(bs), Some(amc), eus, ams]
+}
+
+/// Per model how many trades, Σ error, Σ error².
+#[derive(Default)]
+struct Sums([f64; WIDTH]);
+
+impl Sums {
+    fn add(&mut self, trade: &Trade, priced: &Priced) {
+        for (model, value) in priced.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let error = value - trade.paid;
+            self.0[3 * model] += 1.0;
+            self.0[3 * model + 1] += error;
+            self.0[3 * model + 2] += error * error;
+        }
+    }
+
+    fn add_block(&mut self, block: &[f64]) {
+        for (sum, part) in self.0.iter_mut().zip(block) {
+            *sum += part;
+        }
+    }
+}
+
+/// The trades of a block.
+fn block(n: usize, block: usize) -> std::ops::Range<usize> {
+    block * BLOCK..((block + 1) * BLOCK).min(n)
+}
+
 /// Σ errors of the models, by block; sums in the order of blocks.
 fn errors(
     exchange: &mut dyn Exchange,
     source: &Source,
     curve: &[(f64, f64)],
-) -> anyhow::Result<Vec<f64>> {
+) -> anyhow::Result<[f64; WIDTH]> {
     let n = source.len();
-    let sums = map_all(exchange, n.div_ceil(BLOCK), WIDTH, |block, out| {
-        let mut sums = [0.0; WIDTH];
-        for at in block * BLOCK..((block + 1) * BLOCK).min(n) {
+    let sums = map_all(exchange, n.div_ceil(BLOCK), WIDTH, |number, out| {
+        let mut sums = Sums::default();
+        for at in block(n, number) {
             let trade = source.trade(at);
-            let of = Contract { volatility: curve[trade.day].0, ..trade.of };
-            let escrowed = Contract { spot: trade.dividend.escrowed(&of), ..of };
-            let mut add = |model: usize, value: f64| {
-                let error = value - trade.paid;
-                sums[3 * model] += 1.0;
-                sums[3 * model + 1] += error;
-                sums[3 * model + 2] += error * error;
-            };
-            add(0, price(&escrowed));
-            add(1, with_dividend(&of, trade.dividend));
-            if at % SAMPLED == 0 {
-                let variance = Variance {
-                    start: of.volatility * of.volatility,
-                    drift: 0.0,
-                    volatility: 0.5,
-                    correlation: -0.3,
-                };
-                if let Ok(eus) = european(&escrowed, &variance, LEVEL) {
-                    add(2, eus.price);
-                }
-                if let Ok(ams) = american(&of, trade.dividend, &variance, LEVEL) {
-                    add(3, ams.price);
-                }
-            }
+            sums.add(&trade, &priced(&trade, at, curve));
         }
-        out.extend(sums);
+        out.extend(sums.0);
     })?;
-    let mut all = vec![0.0; WIDTH];
-    for block in sums.chunks_exact(WIDTH) {
-        for (sum, part) in all.iter_mut().zip(block) {
-            *sum += part;
+    let mut all = Sums::default();
+    sums.chunks_exact(WIDTH).for_each(|block| all.add_block(block));
+    Ok(all.0)
+}
+
+/// The same at the root, which also gets each trade's prices as they are computed, in order, some
+/// blocks at a time.
+#[cfg(feature = "database")]
+fn errors_kept(
+    exchange: &mut dyn Exchange,
+    source: &Source,
+    curve: &[(f64, f64)],
+    mut keep: impl FnMut(&[(Trade, Priced)]) -> anyhow::Result<()>,
+) -> anyhow::Result<Option<[f64; WIDTH]>> {
+    let (n, mut all) = (source.len(), Sums::default());
+    for first in (0..n.div_ceil(BLOCK)).step_by(ROUND) {
+        let trades = block(n, first).start..block(n, first + ROUND - 1).end;
+        let own = crate::exchange::share(trades.len(), exchange.rank(), exchange.size());
+        let mut prices = Vec::with_capacity(own.len() * MODELS.len());
+        for at in own.map(|offset| trades.start + offset) {
+            let prices_of = priced(&source.trade(at), at, curve);
+            prices.extend(prices_of.map(|price| price.unwrap_or(f64::NAN)));
         }
+        let Some(parts) = exchange.gather(0, bytes::of_f64(&prices))? else { continue };
+        let mut prices = Vec::with_capacity(trades.len() * MODELS.len());
+        for part in parts {
+            bytes::append_f64(&part, &mut prices)?;
+        }
+        let (prices, rest) = prices.as_chunks::<{ MODELS.len() }>();
+        ensure!(rest.is_empty() && prices.len() == trades.len(), "{} prices", prices.len());
+        let known = |price: f64| Some(price).filter(|price| !price.is_nan());
+        let pair = |(at, prices): (usize, &[f64; 4])| (source.trade(at), prices.map(known));
+        let rows: Vec<(Trade, Priced)> = trades.clone().zip(prices).map(pair).collect();
+        for rows in rows.chunks(BLOCK) {
+            let mut sums = Sums::default();
+            for (trade, prices) in rows {
+                sums.add(trade, prices);
+            }
+            all.add_block(&sums.0);
+        }
+        keep(&rows)?;
     }
-    Ok(all)
+    Ok((exchange.rank() == 0).then_some(all.0))
+}
+
+/// Errors, kept in the database where one is named; at the root.
+#[cfg(feature = "database")]
+fn errors_or_kept(
+    exchange: &mut dyn Exchange,
+    source: &Source,
+    curve: &[(f64, f64)],
+    recording: Option<Recording>,
+    is_kept: bool,
+) -> anyhow::Result<Option<[f64; WIDTH]>> {
+    if !is_kept {
+        return errors(exchange, source, curve).map(Some);
+    }
+    let mut recording = recording;
+    let sums = errors_kept(exchange, source, curve, |rows| match &mut recording {
+        Some(recording) => Ok(recording.prices(rows)?),
+        None => Ok(()),
+    })?;
+    if let Some(recording) = recording {
+        recording.finish(curve)?;
+    }
+    Ok(sums)
+}
+
+/// The root's database, where one is named.
+#[cfg(feature = "database")]
+fn recording(
+    exchange: &dyn Exchange,
+    args: &MarketArgs,
+    trades: usize,
+) -> anyhow::Result<Option<Recording>> {
+    let Some(path) = args.database.as_ref().filter(|_| exchange.rank() == 0) else {
+        return Ok(None);
+    };
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let about = About {
+        at_unix_s: since.map_or(0, |since| since.as_secs() as i64),
+        source: args.file.as_ref().map_or("made up".to_owned(), |path| path.display().to_string()),
+        seed: args.file.is_none().then_some(args.seed),
+        weight: args.weight,
+        trades,
+    };
+    Ok(Some(Recording::begin(path, Limits::of_mib(args.database_mib), &about)?))
 }
 
 /// The whole study.
@@ -290,11 +417,17 @@ pub(crate) fn market(
 ) -> anyhow::Result<Option<Report>> {
     ensure!((0.0..=1.0).contains(&args.weight), "the weight is {}: from 0 to 1", args.weight);
     let source = Source::open(exchange, args)?;
+    #[cfg(feature = "database")]
+    let recording = recording(exchange, args, source.len())?;
     let curve = estimates(exchange, &source, args.weight)?;
-    let sums = errors(exchange, &source, &curve)?;
-    if exchange.rank() != 0 {
-        return Ok(None);
-    }
+    #[cfg(feature = "database")]
+    let sums = {
+        let is_kept = args.database.is_some();
+        errors_or_kept(exchange, &source, &curve, recording, is_kept)?
+    };
+    #[cfg(not(feature = "database"))]
+    let sums = Some(errors(exchange, &source, &curve)?);
+    let Some(sums) = sums.filter(|_| exchange.rank() == 0) else { return Ok(None) };
     let mut report = Report::new(
         "Market",
         &format!("{} trades priced by {} tasks", source.len(), exchange.size()),
@@ -341,7 +474,16 @@ mod tests {
     use crate::exchange::local::run;
 
     fn args(trades: usize) -> MarketArgs {
-        MarketArgs { trades, file: None, seed: 5, weight: 0.3 }
+        MarketArgs {
+            trades,
+            file: None,
+            seed: 5,
+            weight: 0.3,
+            #[cfg(feature = "database")]
+            database: None,
+            #[cfg(feature = "database")]
+            database_mib: 1,
+        }
     }
 
     #[test]

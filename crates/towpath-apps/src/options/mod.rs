@@ -6,7 +6,10 @@
 mod american;
 mod black_scholes;
 mod contract;
+#[cfg(feature = "database")]
+mod database;
 mod demo;
+mod heston;
 mod market;
 mod monte_carlo;
 mod normal;
@@ -17,6 +20,8 @@ mod stochastic;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "database")]
+pub(crate) use database::{QueryArgs, query};
 pub(crate) use demo::{OptionsArgs, options};
 pub(crate) use market::{MarketArgs, market};
 pub(crate) use monte_carlo::{splitmix, uniform};

@@ -36,6 +36,13 @@ fn each_application_runs_as_a_job_and_says_what_threads_say() {
         &["kernel", "sort", "--size", "5000"],
         &["kernel", "tsp", "--size", "9"],
         &["kernel", "hough", "--size", "100"],
+        &["example", "raytrace", "--columns", "60"],
+        &["example", "compress"],
+        &["example", "keysearch", "--bits", "14"],
+        &["example", "knapsack"],
+        &["example", "queens"],
+        &["example", "search"],
+        &["example", "spell"],
     ] {
         // What a run says of its own time is not the same twice.
         let still = |text: String| {
@@ -79,13 +86,25 @@ fn bad_values_end_the_job_with_the_reason() {
 #[test]
 fn a_host_that_is_killed_ends_the_job_without_a_result() {
     program();
+    for words in [&["steer", "--rounds", "1000000"][..], &["kernel", "tsp", "--size", "18"]] {
+        killed_in_the_middle(&Vm::up(2), words);
+    }
     let vm = Vm::up(2);
-    let mut job = vm.command(&["demo", "-n", "4", "steer", "--rounds", "1000000"]);
-    let job = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let kept = vm.file("market.db");
+    let path = kept.to_str().unwrap();
+    killed_in_the_middle(&vm, &["market", "--trades", "2000000", "--database", path]);
+    // Whether the task that wrote ended or was killed: there is no run in what it left.
+    let asked = std::process::Command::new(program()).args(["query", path]).output().unwrap();
+    assert!(!asked.status.success() && asked.stdout.is_empty(), "{}", text(&asked.stdout));
+}
+
+fn killed_in_the_middle(vm: &Vm, words: &[&str]) {
+    let mut job = vm.command(&["demo", "-n", "4"]);
+    let job = job.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while text(&vm.towpath(&["ps"]).stdout).matches("towpath-apps").count() < 4 {}
     Vm::signal(vm.pid(2), "-KILL");
     let out = job.wait_with_output().unwrap();
-    assert!(!out.status.success());
+    assert!(!out.status.success(), "{words:?}");
     assert!(out.stdout.is_empty(), "no answer without a part of the work");
     assert!(text(&out.stderr).contains("task"), "{}", text(&out.stderr));
 }
