@@ -9,6 +9,7 @@ mod contract;
 pub(crate) mod local;
 pub(crate) mod machine;
 mod part;
+pub(crate) mod record;
 mod router;
 mod share;
 

@@ -53,6 +53,13 @@ pub(crate) struct TrackerArgs {
     sharing: Sharing,
 }
 
+impl TrackerArgs {
+    /// How tasks share the sensors, in a word.
+    pub(crate) fn sharing(&self) -> String {
+        format!("{:?}", self.sharing).to_lowercase()
+    }
+}
+
 /// The targets that are told of, scan by scan: the same at every task.
 pub(super) fn track(
     exchange: &mut dyn Exchange,
@@ -149,7 +156,9 @@ pub(crate) fn tracker(
 ) -> anyhow::Result<Option<Report>> {
     let scene = scene(exchange, args)?;
     let begun = Instant::now();
+    exchange.begin();
     let told = track(exchange, &scene, args.sharing)?;
+    exchange.done();
     let seconds = begun.elapsed().as_secs_f64();
     if exchange.rank() != 0 {
         return Ok(None);

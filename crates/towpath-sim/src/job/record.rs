@@ -84,6 +84,34 @@ impl Record {
         self.ranks.iter().flatten().map(work).fold(0, u64::saturating_add)
     }
 
+    /// Of two runs of one job what disturbed neither: where their messages are the same, the least
+    /// work of each step; otherwise the one with less work in all.
+    pub fn lessen(&mut self, other: Self) {
+        let [own, others] = [&*self, &other].map(Self::without_work);
+        if own != others {
+            if other.work_ns() < self.work_ns() {
+                *self = other;
+            }
+            return;
+        }
+        for (steps, others) in self.ranks.iter_mut().zip(&other.ranks) {
+            for (step, other) in steps.iter_mut().zip(others) {
+                if let (Step::Work(ns), Step::Work(other)) = (step, other) {
+                    *ns = (*ns).min(*other);
+                }
+            }
+        }
+    }
+
+    /// Where there is work, and everything else.
+    fn without_work(&self) -> Vec<Vec<Step>> {
+        let blank = |step: &Step| match step {
+            Step::Work(_) => Step::Work(0),
+            other => other.clone(),
+        };
+        self.ranks.iter().map(|steps| steps.iter().map(blank).collect()).collect()
+    }
+
     /// The line of the record as a file that holds a step; behind a rank's last step, the line
     /// after it.
     pub(super) fn line(&self, rank: usize, step: usize) -> usize {

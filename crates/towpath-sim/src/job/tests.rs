@@ -191,6 +191,18 @@ fn a_log_is_bounded_and_joins_work() {
 }
 
 #[test]
+fn of_two_runs_the_least_work_counts() {
+    let run = |a, b, bytes| record(vec![vec![Step::Work(a), send(0, bytes), Step::Work(b)]]);
+    let least = |mut one: Record, other| {
+        one.lessen(other);
+        one
+    };
+    assert_eq!(least(run(5, 9, 1), run(7, 2, 1)), run(5, 2, 1));
+    assert_eq!(least(run(5, 9, 1), run(7, 2, 3)), run(7, 2, 3), "messages differ, less in all");
+    assert_eq!(least(run(5, 1, 1), run(7, 2, 3)), run(5, 1, 1));
+}
+
+#[test]
 fn networks_out_of_range_are_told() {
     let fault = |text: &str| JobNetwork::parse(text).unwrap_err().to_string();
     assert!(fault("kind = 'ring'").starts_with("line 1: unknown variant `ring`"));
