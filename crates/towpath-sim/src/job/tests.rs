@@ -386,3 +386,47 @@ proptest! {
         }
     }
 }
+
+/// `records/SHARING-RANKS`: scans 21 to 35 of the tracker with 1000 targets, recorded as threads on
+/// two virtual AMD EPYC cores, of five runs the least work each (`examples/predictions.sh`).
+fn tracker(sharing: &str, network: &str) -> [u64; 3] {
+    let text = |ranks: u8| match (sharing, ranks) {
+        ("ssdp", 1) => include_str!("records/ssdp-1"),
+        ("ssdp", 2) => include_str!("records/ssdp-2"),
+        ("ssdp", _) => include_str!("records/ssdp-4"),
+        (_, 1) => include_str!("records/psdp-1"),
+        (_, 2) => include_str!("records/psdp-2"),
+        _ => include_str!("records/psdp-4"),
+    };
+    let mut network = JobNetwork::parse(network).unwrap();
+    // As many times slower as the SUN IPC of the source is than these, by Table 2.
+    network.processor.slower = Some(750.0);
+    let makespan = |ranks| {
+        let record = Record::parse(text(ranks)).unwrap();
+        assert_eq!(record.ranks.len(), usize::from(ranks));
+        replay(&record, &network).unwrap().makespan_ns
+    };
+    [1, 2, 4].map(makespan)
+}
+
+/// Table 1 of Hariri and Fox (1994) in shape; docs/applications.md has the figures.
+#[test]
+fn the_tracker_gets_slower_or_not_as_the_source_found() {
+    let ethernet = include_str!("../../../../scenarios/job/ethernet-10.toml");
+    let atm = include_str!("../../../../scenarios/job/atm-lan.toml");
+    let nynet = include_str!("../../../../scenarios/job/nynet.toml");
+    let [one, two, four] = tracker("ssdp", ethernet);
+    assert!(two < one && four > two, "SSDP slows from 2 to 4 nodes on Ethernet: {two} {four}");
+    let ssdp = [two, four];
+    let [one, two, four] = tracker("psdp", ethernet);
+    assert!(two < one && four <= two, "PSDP does not: {two} {four}");
+    assert!(two < ssdp[0] && four < ssdp[1], "and is the faster one");
+    for network in [atm, nynet] {
+        let [_, two, four] = tracker("psdp", network);
+        assert!(four * 5 < two * 4, "on ATM it gains: {two} {four}");
+        let [_, slow_two, slow_four] = tracker("ssdp", network);
+        assert!(slow_two > two && slow_four > four);
+    }
+    let (lan, wan) = (tracker("psdp", atm), tracker("psdp", nynet));
+    assert!(wan[2] > lan[2] && wan[2] < lan[2] * 102 / 100, "the WAN costs 2 % at most");
+}
