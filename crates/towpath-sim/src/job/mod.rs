@@ -22,7 +22,7 @@
 //! | `network` | the network as a file |
 //! | `program` | collectives as messages |
 //! | `wire` | frames over the medium, or a switch's ports |
-//! | `run` | the replay |
+//! | `run`, `fault` | the replay, and why there is none |
 //! | `outcome`, `scaling` | what came of one, and of several with different numbers of ranks |
 //!
 //! ```
@@ -37,6 +37,7 @@
 //! assert_eq!(outcome.makespan_ns, 1_000_000 + 2 * 1538 * 800);
 //! ```
 
+mod fault;
 mod format;
 mod network;
 mod outcome;
@@ -48,9 +49,10 @@ mod scaling;
 mod tests;
 mod wire;
 
+pub use fault::ReplayError;
 pub use format::{FILE_BYTES_MAX, RecordError};
 pub use network::{Collectives, JobNetwork, LinkCost, Medium, ProcessorCost};
 pub use outcome::{LinkOutcome, Outcome, RankOutcome};
 pub use record::{Log, MESSAGE_BYTES_MAX, RANKS_MAX, Record, STEPS_MAX, Step, WORK_NS_MAX};
-pub use run::{FRAMES_MAX, ReplayError, replay};
+pub use run::{FRAMES_MAX, replay};
 pub use scaling::{Row, ScalingError, scaling};

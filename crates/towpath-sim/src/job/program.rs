@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use super::fault::ReplayError;
 use super::network::Collectives;
 use super::record::{Record, Step};
-use super::run::ReplayError;
 
 /// Keys of messages within collectives lie here; others are tags.
 const COLLECTIVE: u64 = 1 << 63;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use towpath_wire::Instant;
 
+use super::fault::ReplayError;
 use super::network::JobNetwork;
 use super::outcome::{Outcome, RankOutcome};
 use super::program::{Action, Program};
@@ -18,42 +19,6 @@ pub const FRAMES_MAX: u64 = 8_000_000;
 const BYTES_MAX: u64 = 1 << 32;
 /// Recorded work, on the processors of the network, takes at most so long: 30 years.
 const WORK_NS_MAX: f64 = 1e18;
-
-/// Why a record does not come to its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayError {
-    /// Ranks do not take part in the same collectives in the same order.
-    #[error(
-        "line {line}: rank {rank} and rank 0 differ in collective {number}: all ranks take part \
-         in the same ones"
-    )]
-    Collective {
-        /// Of the record as a file.
-        line: usize,
-        /// Who differs from rank 0.
-        rank: usize,
-        /// Which of its collectives, from 1.
-        number: usize,
-    },
-    /// A rank waits for ever.
-    #[error("line {line}: rank {rank} waits for a message of rank {from} that never comes")]
-    Never {
-        /// Of the record as a file.
-        line: usize,
-        /// Who waits.
-        rank: usize,
-        /// For whose.
-        from: usize,
-    },
-    /// Too much.
-    #[error("{what} are more than {limit}, the limit of a replay")]
-    TooMuch {
-        /// Of what.
-        what: &'static str,
-        /// How much there may be.
-        limit: u64,
-    },
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
