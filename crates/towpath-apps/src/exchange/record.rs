@@ -4,9 +4,9 @@
 //! thread, so that ranks that share a processor do not count each other's. What the calls
 //! themselves cost here is left out: a replay puts the costs of its own network in their place.
 //! Collectives are noted as such; a replay makes messages of them. Those of a [`Part`](super::Part)
-//! are messages already when they come here. A `try_recv` that finds nothing is not noted. Where an
-//! application says that its work [begins](Exchange::begin) and is [done](Exchange::done), what lies
-//! outside of that is left out.
+//! are messages already when they come here. A `try_recv` that finds nothing is not noted. Where
+//! an application says that its work [begins](Exchange::begin) and is [done](Exchange::done), what
+//! lies outside of that is left out.
 
 use anyhow::ensure;
 use rustix::time::{ClockId, clock_gettime};

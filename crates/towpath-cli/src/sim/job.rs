@@ -1,5 +1,6 @@
 //! `sim job`: a recorded job over a simulated network.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -34,8 +35,9 @@ A record tells how long each task worked between its messages, and what these we
 network, and on processors so many times slower, they take other times; work stays in the order and
 in the hands in which it was recorded. Of several records of as many tasks the least work of each
 step counts: a busy machine disturbs one less than the other. One number of tasks: a table of
-ranks. Several, of one application: a table by number of ranks; efficiency is speed-up over ranks, and what there is of it is the share
-of work over its growth. scenarios/job has networks, docs/applications.md what came of them.
+ranks. Several, of one application: a table by number of ranks; efficiency is speed-up over ranks,
+and what there is of it is the share of work over its growth. scenarios/job has networks,
+docs/applications.md what came of them.
 
 Exit status: 0; 255 for errors, also where a record waits for a message that never comes.")]
 pub(super) struct JobArgs {
@@ -147,8 +149,9 @@ pub(super) fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
         match &outcomes[..] {
             [outcome] => tables.push((summary(&network, outcome), ranks_table(outcome))),
             outcomes => {
-                let rows = scaling(outcomes)?;
-                rows.iter().for_each(|row| all.push(cells(&network, row)));
+                for row in scaling(outcomes)? {
+                    all.push(cells(&network, &row));
+                }
             }
         }
     }
@@ -189,8 +192,10 @@ fn summary(network: &Network, outcome: &Outcome) -> String {
     links.sort_by_key(|link| std::cmp::Reverse(link.busy_ns));
     for link in links.iter().take(LINKS_SHOWN) {
         let busy = link.busy_ns as f64 / outcome.makespan_ns.max(1) as f64;
-        out += &format!(
-            "link {}: {} messages, {}, busy {:.1} % of the time\n",
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            out,
+            "link {}: {} messages, {}, busy {:.1} % of the time",
             link.name,
             link.messages,
             bytes_text(link.bytes),
@@ -198,7 +203,7 @@ fn summary(network: &Network, outcome: &Outcome) -> String {
         );
     }
     if outcome.unreceived > 0 {
-        out += &format!("{} messages were received by nobody\n", outcome.unreceived);
+        let _ = writeln!(out, "{} messages were received by nobody", outcome.unreceived);
     }
     out
 }

@@ -78,7 +78,7 @@ impl Record {
 impl Log {
     /// A rank's part of a file, for [`assemble`](Self::assemble).
     pub fn lines(&self) -> String {
-        lines(&self.steps())
+        lines(self.steps())
     }
 
     /// A file of what [`lines`](Self::lines) gave each rank, in order.

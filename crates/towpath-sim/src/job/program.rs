@@ -119,8 +119,9 @@ impl<'a> Program<'a> {
         };
         let of = |rank: usize| &self.record.ranks[rank][self.collectives[rank][number]];
         let own = |rank: usize| match of(rank) {
-            Step::Gather { bytes, .. } | Step::AllGather(bytes) => *bytes,
-            Step::Broadcast { bytes, .. } => *bytes,
+            Step::Broadcast { bytes, .. } | Step::Gather { bytes, .. } | Step::AllGather(bytes) => {
+                *bytes
+            }
             _ => 0,
         };
         let linear = self.style == Collectives::Linear;
@@ -203,10 +204,10 @@ impl Shape {
     }
 
     fn gather(self, root: usize, own: u64) -> Vec<Action> {
-        match self.rank == root {
-            true => self.others().map(|from| self.receive(from, 0)).collect(),
-            false => vec![self.send(root, 0, own)],
+        if self.rank == root {
+            return self.others().map(|from| self.receive(from, 0)).collect();
         }
+        vec![self.send(root, 0, own)]
     }
 
     fn gather_by_tree(self, root: usize, own: impl Fn(usize) -> u64) -> Vec<Action> {

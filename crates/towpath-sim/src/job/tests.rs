@@ -307,7 +307,9 @@ fn critical_path(job: &Record, network: &JobNetwork) -> u64 {
                     }
                     program::Action::Receive { from, key } => {
                         let queue = sent.get_mut(&(from, rank, key));
-                        let Some((at, bytes)) = queue.and_then(|queue| queue.pop_front()) else {
+                        let Some((at, bytes)) =
+                            queue.and_then(std::collections::VecDeque::pop_front)
+                        else {
                             break;
                         };
                         now[rank] = now[rank].max(at) + network.processor.receive_ns(bytes);

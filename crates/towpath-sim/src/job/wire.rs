@@ -96,15 +96,12 @@ impl Wire {
         let whole = message.bytes.div_ceil(self.frame_bytes_max).max(1);
         let frames = Frames { whole, to_send: whole, to_switch: whole, to_arrive: whole };
         let entry = (message, frames);
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.under_way[number as usize] = entry;
-                number
-            }
-            None => {
-                self.under_way.push(entry);
-                self.under_way.len() as u32 - 1
-            }
+        let number = if let Some(number) = self.free.pop() {
+            self.under_way[number as usize] = entry;
+            number
+        } else {
+            self.under_way.push(entry);
+            self.under_way.len() as u32 - 1
         };
         self.interfaces[message.from].waiting.push_back(number);
         if !self.interfaces[message.from].is_busy {
