@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay seeds swarm soak \
-  count idle loom kills size faults figures transport fuzz nightly mutants big-endian
+  count idle loom kills size faults figures predictions transport fuzz nightly mutants big-endian
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -29,6 +29,7 @@ help:
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
 	@echo "make faults  every fault that can meet every role, or FAULTS=worker/cut-3s (minutes)"
 	@echo "make figures how soon ends are known, many senders, 1000 simulated hosts (minutes)"
+	@echo "make predictions  applications over simulated networks: docs/applications.md (minutes)"
 	@echo "make transport  the simulated figures of docs/transport.md"
 	@echo "make count   instructions of a packet and a message, here and in OTHER=checkout (minutes)"
 	@echo "make big-endian  unit tests on an emulated machine of the other byte order"
@@ -161,6 +162,13 @@ figures: build
 	$(CARGO) test --release --locked -p towpath-cli --test it \
 	  a_killed_daemon_is_known_as -- --nocapture
 	$(BIN) sim vm --hosts 1000 --tasks 20000 --faults 20 --seed 2
+
+# The tables of docs/applications.md: recorded here, replayed there. RUNS=5: of so many runs of each
+# the least work counts; KEEP=DIR keeps the records.
+RUNS ?= 5
+KEEP ?=
+predictions: build
+	@RUNS=$(RUNS) sh examples/predictions.sh $(dir $(BIN)) $(KEEP)
 
 # The simulated rows of the table in docs/transport.md; minutes.
 transport: build

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::demos::{self, ChemistryArgs, FractalArgs, RadarArgs, TornadoArgs};
 use crate::examples::{self, ExampleArgs};
 use crate::exchange::machine::Machine;
+use crate::exchange::record::{Recorder, thread_ns};
 use crate::exchange::{Exchange, ExchangeError, local};
 use crate::field::{self, FieldArgs};
 use crate::jpeg::{self, JpegArgs};
@@ -24,7 +25,8 @@ const EXAMPLES: &str = "\
 Examples:
   towpath demo options                           in a virtual machine if one is up
   towpath run -n 4 -- towpath-apps market        the same program as a job of four tasks
-  towpath-apps field --tasks 2 --out field       two threads; a page in field/index.html";
+  towpath-apps field --tasks 2 --out field       two threads; a page in field/index.html
+  towpath-apps tracker --tasks 4 --record t4     what each task did, for `towpath sim job t4`";
 
 /// Applications of Towpath: each runs as the tasks of a job, or as threads of this process.
 #[derive(Debug, Parser)]
@@ -37,6 +39,9 @@ struct Cli {
     /// Write a page with pictures (index.html) and the data to this directory
     #[arg(long, global = true, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write what each task computed, sent and received to this file, for `towpath sim job`
+    #[arg(long, global = true, value_name = "FILE")]
+    record: Option<PathBuf>,
     #[command(subcommand)]
     application: Application,
 }
@@ -75,6 +80,24 @@ enum Application {
 }
 
 impl Application {
+    /// In records.
+    fn name(&self) -> String {
+        match self {
+            Self::Options(_) => "options".into(),
+            Self::Market(_) => "market".into(),
+            Self::Field(_) => "field".into(),
+            Self::Tracker(args) => format!("tracker {}", args.sharing()),
+            Self::Jpeg(_) => "jpeg".into(),
+            Self::Kernel(args) => format!("kernel {}", args.kernel()),
+            Self::Fractal(_) => "fractal".into(),
+            Self::Tornado(_) => "tornado".into(),
+            Self::Chemistry(_) => "chemistry".into(),
+            Self::Radar(_) => "radar".into(),
+            Self::Rates(_) => "rates".into(),
+            Self::Steer(_) => "steer".into(),
+        }
+    }
+
     fn run(&self, exchange: &mut dyn Exchange) -> anyhow::Result<Option<Report>> {
         match self {
             Self::Options(args) => options::options(exchange, args),
@@ -111,15 +134,15 @@ pub(crate) fn run() -> ExitCode {
 
 fn try_run(cli: &Cli) -> anyhow::Result<()> {
     if let Some(mut machine) = Machine::enrol("towpath-apps")? {
-        let report = cli.application.run(&mut machine)?;
+        let done = one(cli, &mut machine)?;
         machine.leave()?;
-        return report.map_or(Ok(()), |report| report.show(cli.out.as_deref()));
+        return done.show(cli);
     }
-    let all = local::run(usize::from(cli.tasks), |exchange| cli.application.run(exchange));
+    let all = local::run(usize::from(cli.tasks), |exchange| one(cli, exchange));
     let (mut reports, mut errors) = (Vec::new(), Vec::new());
     for outcome in all {
         match outcome {
-            Ok(report) => reports.extend(report),
+            Ok(done) => reports.push(done),
             Err(error) => errors.push(error),
         }
     }
@@ -127,6 +150,37 @@ fn try_run(cli: &Cli) -> anyhow::Result<()> {
     errors.sort_by_key(|error| matches!(error.downcast_ref(), Some(ExchangeError::Ended { .. })));
     match errors.into_iter().next() {
         Some(cause) => Err(cause),
-        None => reports.iter().try_for_each(|report| report.show(cli.out.as_deref())),
+        None => reports.iter().try_for_each(|done| done.show(cli)),
+    }
+}
+
+/// What one task has to show; most have nothing.
+struct Done {
+    report: Option<Report>,
+    /// What all did; or why there is no record. The answer is none the worse for it.
+    record: anyhow::Result<Option<String>>,
+}
+
+/// One task's part of an application.
+fn one(cli: &Cli, exchange: &mut dyn Exchange) -> anyhow::Result<Done> {
+    if cli.record.is_none() {
+        return Ok(Done { report: cli.application.run(exchange)?, record: Ok(None) });
+    }
+    let mut recorder = Recorder::new(exchange, thread_ns);
+    let report = cli.application.run(&mut recorder)?;
+    Ok(Done { report, record: recorder.finish(&cli.application.name()) })
+}
+
+impl Done {
+    fn show(&self, cli: &Cli) -> anyhow::Result<()> {
+        if let Some(report) = &self.report {
+            report.show(cli.out.as_deref())?;
+        }
+        let Some(path) = &cli.record else { return Ok(()) };
+        match &self.record {
+            Ok(None) => Ok(()),
+            Ok(Some(text)) => Ok(towpath_report::files::write_file(path, text)?),
+            Err(error) => anyhow::bail!("no record: {error:#}"),
+        }
     }
 }

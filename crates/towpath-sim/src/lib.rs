@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`kernel`] | the event queue |
+//! | [`job`] | recorded jobs over other networks: when each rank would end |
 //! | [`link`] | links with rate, delay, queue and faults |
 //! | [`network`] | links, routes over them, datagrams under way |
 //! | [`world`] | hosts, their clocks, links and processes, driven together |
@@ -39,6 +40,7 @@ pub mod clock;
 pub mod consensus;
 pub mod crypto;
 pub mod hash;
+pub mod job;
 pub mod kernel;
 pub mod link;
 pub mod memory;

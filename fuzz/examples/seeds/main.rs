@@ -3,6 +3,7 @@
 
 mod commands;
 mod elf;
+mod job;
 mod measured;
 mod newcomer;
 mod qos;
@@ -77,6 +78,7 @@ fn main() -> io::Result<()> {
     write("qos_requests", &qos::requests()?)?;
     write("qos_schedulers", &qos::calls())?;
     write("tap_script", &tap::scripts())?;
+    write("job_record", &job::records())?;
     write("qos_admission", &qos::admissions())
 }
 

@@ -59,6 +59,13 @@ pub(crate) trait Exchange {
     /// The same without waiting.
     fn try_recv(&mut self, from: Option<usize>, tag: i32) -> Result<Option<(usize, Vec<u8>)>>;
 
+    /// What was done until now was preparation: a record begins here. All ranks call it between
+    /// the same messages, and so [`done`](Self::done).
+    fn begin(&mut self) {}
+
+    /// What comes now is reporting and checking: a record ends here.
+    fn done(&mut self) {}
+
     /// Gives everyone the root's bytes; the root gives some.
     fn broadcast(&mut self, root: usize, data: Option<Vec<u8>>) -> Result<Vec<u8>> {
         if self.rank() != root {

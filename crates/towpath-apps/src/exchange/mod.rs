@@ -10,6 +10,7 @@ pub(crate) mod local;
 pub(crate) mod machine;
 mod part;
 mod pool;
+pub(crate) mod record;
 mod router;
 mod share;
 

@@ -199,7 +199,9 @@ fn picture(args: &JpegArgs) -> anyhow::Result<Image> {
 /// The whole demonstration; the root gets the report.
 pub(crate) fn jpeg(exchange: &mut dyn Exchange, args: &JpegArgs) -> anyhow::Result<Option<Report>> {
     let image = if exchange.rank() == 0 { Some(picture(args)?) } else { None };
+    exchange.begin();
     let done = pipeline(exchange, image.as_ref(), args.quality, args.rows)?;
+    exchange.done();
     let (Some(done), Some(image)) = (done, image) else { return Ok(None) };
     let (raw, coded) = (image.pixels.len(), done.jpeg.len());
     let lead = format!(

@@ -42,6 +42,13 @@ pub(crate) struct KernelArgs {
     pub(super) size: Option<usize>,
 }
 
+impl KernelArgs {
+    /// Which kernel, in a word.
+    pub(crate) fn kernel(&self) -> String {
+        format!("{:?}", self.kernel).to_lowercase()
+    }
+}
+
 /// What a kernel says, at the root.
 struct Outcome {
     work: String,
@@ -89,7 +96,9 @@ fn run_fft(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outco
     let own = share(n, exchange.rank(), exchange.size());
     let input = |place: usize| Complex64::new(noise(place), 0.0);
     let rows = (own.start * n..own.end * n).map(input).collect();
+    exchange.begin();
     let columns = fft::transform(exchange, n, rows)?;
+    exchange.done();
     let Some(all) = fft::collect(exchange, n, &columns)? else { return Ok(None) };
     let energy: f64 = (0..n * n).map(|place| noise(place).powi(2)).sum();
     let got = all.iter().map(Complex64::norm_sqr).sum::<f64>() / (n * n) as f64;
@@ -104,7 +113,9 @@ fn run_fft(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outco
 fn run_lu(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outcome>> {
     let entry = |row: usize, column: usize| noise(row * n + column);
     let mut blocks = lu::Blocks::new(n, exchange.rank(), exchange.size(), entry);
+    exchange.begin();
     let pivots = blocks.factor(exchange)?;
+    exchange.done();
     let Some(factors) = blocks.collect(exchange, pivots)? else { return Ok(None) };
     let b: Vec<f64> = (0..n).map(|row| noise(n * n + row)).collect();
     let residual = lu::residual(n, entry, &factors.solve(&b), &b);
@@ -117,7 +128,9 @@ fn run_matmul(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Ou
     let whole = |place: usize, seed: u64| (splitmix(place as u64 ^ seed) % 17) as f64 - 8.0;
     let rows = |seed: u64| (own.start * n..own.end * n).map(|p| whole(p, seed)).collect();
     let (a, b): (Vec<f64>, Vec<f64>) = (rows(0), rows(1 << 40));
+    exchange.begin();
     let c = matmul::product(exchange, n, &a, &b)?;
+    exchange.done();
     // (A B) 1 = A (B 1), in integers.
     let sums: Vec<f64> = c.chunks_exact(n.max(1)).map(|row| row.iter().sum()).collect();
     let Some(parts) = exchange.gather(0, bytes::of_f64(&sums))? else { return Ok(None) };
@@ -140,9 +153,11 @@ fn run_nbody(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Out
     let mut bodies = nbody::Bodies::ball(n);
     bodies.softening2 = 0.01;
     let before = bodies.energy();
+    exchange.begin();
     for _ in 0..10 {
         bodies.step(exchange, 0.005)?;
     }
+    exchange.done();
     let drift = (bodies.energy() / before - 1.0).abs();
     let check = format!("energy drifts by {drift:.1e}");
     let said = outcome(format!("{n} bodies, 10 steps"), check, drift < 1e-4);
@@ -150,7 +165,9 @@ fn run_nbody(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Out
 }
 
 fn run_ep(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outcome>> {
+    exchange.begin();
     let (sx, sy, rings) = ep::sums(exchange, n as u32)?;
+    exchange.done();
     // Of pairs in the square the circle has π/4; sums of N Gaussians have deviation √N.
     let (pairs, kept) = ((1_u64 << n) as f64, rings.iter().sum::<f64>());
     let share_off = (kept / pairs - std::f64::consts::FRAC_PI_4).abs() * pairs.sqrt();
@@ -162,7 +179,10 @@ fn run_ep(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outcom
 fn run_sort(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outcome>> {
     let key = |place: usize| splitmix(place as u64 + 27);
     let mine = share(n, exchange.rank(), exchange.size());
-    let own = sort::sort(exchange, mine.map(key).collect())?;
+    let keys = mine.map(key).collect();
+    exchange.begin();
+    let own = sort::sort(exchange, keys)?;
+    exchange.done();
     let is_sorted = own.is_sorted();
     let sum = own.iter().fold(0_u64, |sum, key| sum.wrapping_add(*key));
     let ends = [own.first().copied().unwrap_or(0), own.last().copied().unwrap_or(0)];
@@ -186,7 +206,10 @@ fn run_sort(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outc
 fn run_tsp(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outcome>> {
     let place = |i: usize| [500.0 * (1.0 + noise(2 * i)), 500.0 * (1.0 + noise(2 * i + 1))];
     let cities = tsp::Cities::new(&(0..n).map(place).collect::<Vec<_>>())?;
-    let Some(tour) = cities.shortest(exchange)? else { return Ok(None) };
+    exchange.begin();
+    let tour = cities.shortest(exchange)?;
+    exchange.done();
+    let Some(tour) = tour else { return Ok(None) };
     let mut visited = tour.cities.clone();
     visited.sort_unstable();
     let is_tour = visited.iter().enumerate().all(|(at, city)| at as u64 == *city);
@@ -207,7 +230,10 @@ fn run_hough(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Out
         [part(2 * i), part(2 * i + 1)]
     });
     let points: Vec<[usize; 2]> = on_line.chain(random).collect();
-    let Some(votes) = hough::votes(exchange, [n, n], &points)? else { return Ok(None) };
+    exchange.begin();
+    let votes = hough::votes(exchange, [n, n], &points)?;
+    exchange.done();
+    let Some(votes) = votes else { return Ok(None) };
     let (theta, distance, count) = votes.best();
     let sum: u64 = votes.counts.iter().sum();
     let is_right = sum == 180 * points.len() as u64

@@ -138,7 +138,10 @@ pub(crate) fn options(
     let heston_variance = args.heston()?;
     let random = plain(exchange, &of, BLOCKS, args.seed)?;
     let paths = conditional(exchange, &of, &variance, args.seed)?;
-    let Some(surface) = surface(exchange, &of)? else { return Ok(None) };
+    let surface = surface(exchange, &of)?;
+    // What follows the root alone computes, and it is not much.
+    exchange.done();
+    let Some(surface) = surface else { return Ok(None) };
     let mut report = Report::new(
         "Options",
         &format!(

@@ -13,7 +13,7 @@ use super::scene::{Plane, Scene};
 use super::score::{Score, score};
 use super::space::{Camera, EARTH, norm};
 use super::{pairs, plane};
-use crate::exchange::{Exchange, Part, Result};
+use crate::exchange::{Exchange, Part, Result, share};
 use crate::picture::Field;
 use crate::report::Report;
 
@@ -21,6 +21,9 @@ use crate::report::Report;
 const CUT: f64 = 10.0;
 /// A file of measurements has at most so many bytes.
 const FILE_MAX: u64 = 256 << 20;
+
+/// Tag of what counterparts give each other.
+const PAIRED: i32 = 1 << 21;
 
 /// How tasks share the sensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -53,6 +56,13 @@ pub(crate) struct TrackerArgs {
     sharing: Sharing,
 }
 
+impl TrackerArgs {
+    /// How tasks share the sensors, in a word.
+    pub(crate) fn sharing(&self) -> String {
+        format!("{:?}", self.sharing).to_lowercase()
+    }
+}
+
 /// The targets that are told of, scan by scan: the same at every task.
 pub(super) fn track(
     exchange: &mut dyn Exchange,
@@ -70,7 +80,8 @@ pub(super) fn track(
     Ok(told)
 }
 
-/// One scan in both focal planes; all tracks at every task, by their last datum.
+/// One scan in both focal planes; what the tasks need of it in space: each its part of the first
+/// sensor's tracks, and all of the second's.
 fn in_planes(
     exchange: &mut dyn Exchange,
     cameras: &[Camera; 2],
@@ -93,10 +104,33 @@ fn in_planes(
         let members = (sensor..exchange.size()).step_by(2).collect();
         let mut part = Part::new(exchange, members).expect("of one's own parity");
         step(&mut part, sensor)?;
-    } else {
-        step(exchange, 0)?;
-        step(exchange, 1)?;
+        return in_pairs(exchange, held);
     }
+    step(exchange, 0)?;
+    step(exchange, 1)?;
+    everything(exchange, held)
+}
+
+/// Of PSDP: who works on the first sensor gives half of its tracks to its counterpart at the
+/// second, whose tracks everyone gets.
+fn in_pairs(exchange: &mut dyn Exchange, held: &[Vec<Track>; 2]) -> Result<[Vec<Track>; 2]> {
+    let (rank, size) = (exchange.rank(), exchange.size());
+    let mut mine = held[0].clone();
+    if rank % 2 == 1 {
+        mine = unpacked(&exchange.recv(Some(rank - 1), PAIRED)?.1)?;
+    } else if rank + 1 < size {
+        let given = mine.split_off(mine.len().div_ceil(2));
+        exchange.send(rank + 1, PAIRED, &packed(&given))?;
+    }
+    let mut second = Vec::new();
+    for part in exchange.all_gather(packed(&held[1]))? {
+        second.extend(unpacked(&part)?);
+    }
+    Ok([mine, second])
+}
+
+/// Of SSDP: the whole track file at every node, as the source has it.
+fn everything(exchange: &mut dyn Exchange, held: &[Vec<Track>; 2]) -> Result<[Vec<Track>; 2]> {
     let mut message = (held[0].len() as u64).to_le_bytes().to_vec();
     message.extend(packed(&held[0]));
     message.extend(packed(&held[1]));
@@ -113,7 +147,9 @@ fn in_planes(
     for tracks in &mut all {
         tracks.sort_by_key(|track| track.last);
     }
-    Ok(all)
+    let [first, second] = all;
+    let mine = first[share(first.len(), exchange.rank(), exchange.size())].to_vec();
+    Ok([mine, second])
 }
 
 fn scene(exchange: &mut dyn Exchange, args: &TrackerArgs) -> anyhow::Result<Scene> {
@@ -149,7 +185,9 @@ pub(crate) fn tracker(
 ) -> anyhow::Result<Option<Report>> {
     let scene = scene(exchange, args)?;
     let begun = Instant::now();
+    exchange.begin();
     let told = track(exchange, &scene, args.sharing)?;
+    exchange.done();
     let seconds = begun.elapsed().as_secs_f64();
     if exchange.rank() != 0 {
         return Ok(None);

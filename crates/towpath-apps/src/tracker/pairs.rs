@@ -5,11 +5,13 @@
 //! which pairs are targets. A pair's score is its log-likelihood ratio over the scans, the past
 //! fading.
 
+use std::cmp::Ordering;
+
 use super::assignment::{Pair, assign};
 use super::plane::Track;
 use super::scene::NOISE;
 use super::space::{Camera, EARTH, Vector, epipolar, from_site, meeting, norm};
-use crate::exchange::{Exchange, Result, bytes, share};
+use crate::exchange::{Exchange, Result, bytes};
 
 /// Lines of sight that miss each other by more do not meet, km.
 const MISS: f64 = 2.0;
@@ -69,18 +71,19 @@ impl Target {
     }
 }
 
-/// The targets of this scan, in the order of their names, from those before.
+/// The targets of this scan, in the order of their names, from those before. `mine` are this task's
+/// part of the first sensor's tracks, `second` all of the other's.
 pub(crate) fn step(
     exchange: &mut dyn Exchange,
     cameras: &[Camera; 2],
-    tracks: [&[Track]; 2],
+    [mine, second]: [&[Track]; 2],
     before: &[Target],
 ) -> Result<Vec<Target>> {
     let mut second: Vec<(f64, &Track)> =
-        tracks[1].iter().map(|t| (epipolar(cameras, 1, position(t)), t)).collect();
+        second.iter().map(|t| (epipolar(cameras, 1, position(t)), t)).collect();
     second.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.last.cmp(&b.1.last)));
     let mut found = Vec::new();
-    for track in &tracks[0][share(tracks[0].len(), exchange.rank(), exchange.size())] {
+    for track in mine {
         let angle = epipolar(cameras, 0, position(track));
         let begin = second.partition_point(|(other, _)| *other < angle - ANGLE);
         let near = second[begin..].iter().take_while(|(other, _)| *other <= angle + ANGLE);
@@ -91,11 +94,17 @@ pub(crate) fn step(
     for part in exchange.all_gather(bytes::of_f64(&words))? {
         all.extend(bytes::to_f64(&part)?.as_chunks::<WORDS>().0.iter().map(Target::from_words));
     }
+    // Whoever found what: the same order for any number of tasks.
+    all.sort_by(|a, b| a.firsts.cmp(&b.firsts).then_with(|| total(&a.words(), &b.words())));
     let pair = |t: &Target| Pair { left: t.firsts[0], right: t.firsts[1], gain: t.score };
     let taken = assign(&all.iter().map(pair).collect::<Vec<_>>());
     all.retain(|t| taken.binary_search(&(t.firsts[0], t.firsts[1])).is_ok());
-    all.sort_by_key(|target| target.firsts);
     Ok(all)
+}
+
+fn total(a: &[f64; WORDS], b: &[f64; WORDS]) -> Ordering {
+    let unequal = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
+    unequal.fold(Ordering::Equal, Ordering::then)
 }
 
 const fn position(track: &Track) -> [f64; 2] {

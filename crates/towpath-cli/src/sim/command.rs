@@ -9,7 +9,7 @@ use serde::Deserialize;
 use towpath_qos::file;
 use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 
-use super::{consensus, parallel, repair, stream, swarm, transfer, vm};
+use super::{consensus, job, parallel, repair, stream, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::{in_file, read_text};
 use crate::units::duration;
@@ -34,6 +34,8 @@ enum SimCommand {
     Stream(stream::StreamArgs),
     /// Run the replicated log alone under faults, and check that nothing committed is ever lost
     Consensus(consensus::ConsensusArgs),
+    /// Run a recorded job over another network, on other processors
+    Job(job::JobArgs),
     /// Run experiments with reserved and unreserved channels
     Qos(crate::experiment::QosArgs),
 }
@@ -111,6 +113,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         SimCommand::Vm(args) => vm::run(args),
         SimCommand::Stream(args) => stream::run(args),
         SimCommand::Consensus(args) => consensus::run(args),
+        SimCommand::Job(args) => job::run(args),
         SimCommand::Qos(args) => crate::experiment::run(args),
     }
 }

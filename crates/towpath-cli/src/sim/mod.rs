@@ -7,6 +7,7 @@
 //! | `consensus` | the replicated log alone, under faults |
 //! | `vm` | virtual machines with tasks, under faults |
 //! | `transfer`, `report` | flows over links: runs, tables, charts |
+//! | `job` | a recorded job over another network |
 //! | `dump` | every datagram of a run in words |
 //! | `stream` | video to a client with a processor: feedback off, after, before |
 //! | `parallel` | one application over many processors and rings |
@@ -15,6 +16,7 @@
 mod command;
 mod consensus;
 mod dump;
+mod job;
 mod parallel;
 mod repair;
 mod report;

@@ -26,6 +26,7 @@ mod reservation;
 mod routes;
 mod run;
 mod safety;
+mod sim_job;
 mod sim_vm;
 mod slurm;
 mod ssh;
