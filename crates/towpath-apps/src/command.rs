@@ -85,10 +85,13 @@ impl Application {
         match self {
             Self::Options(_) => "options".into(),
             Self::Market(_) => "market".into(),
+            #[cfg(feature = "database")]
+            Self::Query(_) => "query".into(),
             Self::Field(_) => "field".into(),
             Self::Tracker(args) => format!("tracker {}", args.sharing()),
             Self::Jpeg(_) => "jpeg".into(),
             Self::Kernel(args) => format!("kernel {}", args.kernel()),
+            Self::Example(_) => "example".into(),
             Self::Fractal(_) => "fractal".into(),
             Self::Tornado(_) => "tornado".into(),
             Self::Chemistry(_) => "chemistry".into(),

@@ -38,14 +38,32 @@ pub(crate) fn votes(
             row[(rho + far as i64) as usize] += 1;
         }
     }
-    let Some(parts) = exchange.gather(0, bytes::of_u64(&counts))? else { return Ok(None) };
-    let mut total = vec![0; counts.len()];
-    for part in parts {
-        let part = bytes::to_u64(&part)?;
-        if part.len() != total.len() {
-            return Err(ExchangeError::Malformed { len: 8 * part.len(), what: "votes" });
-        }
-        total.iter_mut().zip(part).for_each(|(sum, votes)| *sum += votes);
+    // Each adds everyone's votes for its share of the directions, so that nobody receives more than
+    // a table, whatever the number of ranks.
+    let (rank, size) = (exchange.rank(), exchange.size());
+    let lines = |rank: usize| {
+        let thetas = share(THETAS, rank, size);
+        thetas.start * line..thetas.end * line
+    };
+    let parts = (0..size).map(|to| bytes::of_u64(&counts[lines(to)])).collect();
+    let mut own = vec![0; lines(rank).len()];
+    for part in exchange.all_to_all(parts)? {
+        let part = votes_in(&part, own.len())?;
+        own.iter_mut().zip(part).for_each(|(sum, votes)| *sum += votes);
     }
-    Ok(Some(Votes { far, counts: total }))
+    let Some(parts) = exchange.gather(0, bytes::of_u64(&own))? else { return Ok(None) };
+    counts.clear();
+    for (rank, part) in parts.iter().enumerate() {
+        counts.extend(votes_in(part, lines(rank).len())?);
+    }
+    Ok(Some(Votes { far, counts }))
+}
+
+/// As many votes as there must be.
+fn votes_in(part: &[u8], count: usize) -> Result<Vec<u64>> {
+    let votes = bytes::to_u64(part)?;
+    match votes.len() == count {
+        true => Ok(votes),
+        false => Err(ExchangeError::Malformed { len: part.len(), what: "votes" }),
+    }
 }

@@ -93,7 +93,13 @@ fn kernels(n: usize) -> Vec<(&'static str, Vec<Step>)> {
             ],
         ),
         ("tsp", vec![Step::HandOut { items: 132, bytes: 14 * f64s }]),
-        ("hough", vec![Step::Gather { bytes: 180 * 1133 * f64s }]),
+        (
+            "hough",
+            vec![
+                Step::AllToAll { bytes: part(180) * 1133 * f64s },
+                Step::Gather { bytes: part(180) * 1133 * f64s },
+            ],
+        ),
     ]
 }
 
