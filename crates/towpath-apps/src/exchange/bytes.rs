@@ -6,7 +6,11 @@ use super::{ExchangeError, MESSAGE_MAX, Result};
 macro_rules! of {
     ($to:ident, $append:ident, $from:ident, $type:ty) => {
         pub(crate) fn $to(values: &[$type]) -> Vec<u8> {
-            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+            let mut bytes = vec![0; 8 * values.len()];
+            for (eight, value) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(values) {
+                *eight = value.to_le_bytes();
+            }
+            bytes
         }
 
         pub(crate) fn $append(bytes: &[u8], out: &mut Vec<$type>) -> Result<()> {

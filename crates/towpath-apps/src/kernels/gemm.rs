@@ -28,21 +28,25 @@ pub(crate) struct Target<'a> {
 /// C += scale A B for so many columns of B; A has as many columns as B has rows.
 pub(crate) fn gemm(a: Matrix<'_>, b: Matrix<'_>, columns: usize, scale: f64, c: &mut Target<'_>) {
     let depth = b.rows;
-    let (mut strip, mut few) = (vec![[0.0; ROWS]; depth], vec![[0.0; COLUMNS]; depth]);
-    // Tiles of B are packed once; strips of A for each row of tiles.
+    // Strips of A are packed once, each tile of B when its turn comes.
+    let mut strips = vec![[0.0; ROWS]; a.rows.div_ceil(ROWS) * depth];
+    for (at, strip) in strips.chunks_exact_mut(depth.max(1)).enumerate() {
+        let (top, height) = (at * ROWS, ROWS.min(a.rows - at * ROWS));
+        for (k, part) in strip.iter_mut().enumerate() {
+            let begin = k * a.stride + top;
+            part[..height].copy_from_slice(&a.cells[begin..begin + height]);
+        }
+    }
+    let mut few = vec![[0.0; COLUMNS]; depth];
     for first in (0..columns).step_by(COLUMNS) {
         let width = COLUMNS.min(columns - first);
         for (k, row) in few.iter_mut().enumerate() {
             let cell = |j: usize| b.cells[(first + j) * b.stride + k] * scale;
             *row = std::array::from_fn(|j| if j < width { cell(j) } else { 0.0 });
         }
-        for top in (0..a.rows).step_by(ROWS) {
-            let height = ROWS.min(a.rows - top);
-            for (k, part) in strip.iter_mut().enumerate() {
-                let begin = k * a.stride + top;
-                part[..height].copy_from_slice(&a.cells[begin..begin + height]);
-            }
-            let sums = tile(&strip, &few);
+        for (at, strip) in strips.chunks_exact(depth.max(1)).enumerate() {
+            let (top, height) = (at * ROWS, ROWS.min(a.rows - at * ROWS));
+            let sums = tile(strip, &few);
             for (j, sums) in sums.iter().enumerate().take(width) {
                 let begin = (first + j) * c.stride + c.first + top;
                 for (cell, sum) in c.cells[begin..begin + height].iter_mut().zip(sums) {
@@ -50,6 +54,14 @@ pub(crate) fn gemm(a: Matrix<'_>, b: Matrix<'_>, columns: usize, scale: f64, c: 
                 }
             }
         }
+    }
+}
+
+/// y += factor x.
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma"))]
+pub(crate) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = x.mul_add(factor, *y);
     }
 }
 

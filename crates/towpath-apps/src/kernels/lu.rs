@@ -3,7 +3,7 @@
 //! Updates go block by block, so that each number comes from the same operations for any number of
 //! ranks.
 
-use super::gemm::{Matrix, Target, gemm};
+use super::gemm::{Matrix, Target, add_scaled, gemm};
 use crate::exchange::{Exchange, ExchangeError, Result, bytes};
 
 /// Columns of a block.
@@ -132,9 +132,7 @@ fn panel_factor(panel: &mut [f64], n: usize, first: usize) -> Vec<usize> {
         let factors = &left[j * n + row + 1..(j + 1) * n];
         for other in right.chunks_exact_mut(n) {
             let top = other[row];
-            for (cell, factor) in other[row + 1..].iter_mut().zip(factors) {
-                *cell = factor.mul_add(-top, *cell);
-            }
+            add_scaled(&mut other[row + 1..], -top, factors);
         }
     }
     swaps
