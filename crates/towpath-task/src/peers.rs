@@ -96,7 +96,7 @@ impl Peers {
         let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
         let envelope = Envelope { tag, context: self.context, format: *format };
         task.sending.team = Some(self.context);
-        let sent = match (&to[..], sealed) {
+        let sent = match (to, sealed) {
             ([to], Some(sealed)) => task.send_sealed(*to, envelope, sealed),
             (_, Some(sealed)) => task.multicast_sealed(to, envelope, sealed),
             ([to], None) => task.send_parts(*to, envelope, &parts),

@@ -250,8 +250,8 @@ impl Team {
         parts(&output).iter().map(|part| read(part)).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Gives the root as many values of each member, in the order of ranks; the root's `all` has room
-    /// for them. Others give none.
+    /// Gives the root as many values of each member, in the order of ranks; the root's `all` has
+    /// room for them. Others give none.
     pub fn gather_into<T: Plain>(
         &mut self,
         task: &mut Task,
@@ -334,9 +334,10 @@ impl Team {
         let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
         for (number, part) in self::parts(&output).iter().enumerate() {
             let place = number * len..(number + 1) * len;
-            match number == own {
-                true => out[place.clone()].copy_from_slice(&values[place]),
-                false => fill(&mut out[place], part)?,
+            if number == own {
+                out[place.clone()].copy_from_slice(&values[place]);
+            } else {
+                fill(&mut out[place], part)?;
             }
         }
         Ok(())

@@ -219,7 +219,7 @@ impl<'a> Part<'a> {
         let mut next = |task: &mut Task, to: TaskId| {
             let item = if left > 0 { &give[..] } else { &[] };
             left = left.saturating_sub(1);
-            task.send(to, TAG, item).map(|_| !item.is_empty())
+            task.send(to, TAG, item).map(|()| !item.is_empty())
         };
         let mut under_way = 0;
         for k in 1..team.size() {
@@ -295,8 +295,8 @@ pub(in super::super) fn exchange(args: &ExchangeArgs) -> anyhow::Result<ExitCode
     let mut notes = vec![
         format!("{n} tasks, {} exchanges each.", args.exchanges),
         "What each kernel of docs/applications.md exchanges, without its arithmetic: ten in a \
-         turn, from when the first one begins, behind a barrier, until the last one has all. B: payload that members have of others. \
-         `of floor`: of the peer."
+         turn, from when the first one begins, behind a barrier, until the last one has all. B: \
+         payload that members have of others. `of floor`: of the peer."
             .to_string(),
     ];
     notes.extend(peers);

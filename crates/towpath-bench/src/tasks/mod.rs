@@ -1,5 +1,5 @@
-//! `bench echo`, `barrier`, `multicast`, `exchange` and `spawn`: what tasks of a virtual machine can do, beside
-//! what the operating system alone can do between as many processes in the same run.
+//! `bench echo`, `barrier`, `multicast`, `exchange` and `spawn`: what tasks of a virtual machine
+//! can do, beside what the operating system alone can do between as many processes in the same run.
 //!
 //! The measuring process starts a virtual machine of its own (`world`) and as many *members* as it
 //! needs: processes that each are a task and also the far end of every floor (`member`), so that a

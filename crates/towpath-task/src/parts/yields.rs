@@ -1,4 +1,5 @@
-//! Letting others run instead of sleeping: whoever is awaited comes sooner, and need not wake anybody.
+//! Letting others run instead of sleeping: whoever is awaited comes sooner, and need not wake
+//! anybody.
 
 use std::time::{Duration, Instant};
 

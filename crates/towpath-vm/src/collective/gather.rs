@@ -90,9 +90,10 @@ pub(super) async fn to_root(
     if own != root {
         let own_item = Item::new(own, &data, direct_from);
         let is_direct = matches!(own_item.part, Part::Direct(_));
-        let items = match own == leader {
-            true => of_host(&member, &data, direct_from).await?,
-            false => alloc::vec![own_item],
+        let items = if own == leader {
+            of_host(&member, &data, direct_from).await?
+        } else {
+            alloc::vec![own_item]
         };
         member.send(if own == leader { root } else { leader }, bundle::emit(&items));
         if is_direct {
