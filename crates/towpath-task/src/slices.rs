@@ -326,12 +326,13 @@ impl Team {
     ) -> Result<(), TeamError> {
         let (own, counts) = (self.rank() as usize, self.equal_counts(values));
         let parts = cut(task, values, &counts, Some(own))?;
+        let (lengths, len) = (Lengths::Equal, counts[own]);
+        let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
+        // Not before: the others wait for this member's part.
         if out.len() != values.len() {
             let (got, expected, wanted) = (values.len(), out.len(), T::CODE);
             return Err(ContentError::Count { got, expected, wanted }.into());
         }
-        let (lengths, len) = (Lengths::Equal, counts[own]);
-        let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
         for (number, part) in self::parts(&output).iter().enumerate() {
             let place = number * len..(number + 1) * len;
             if number == own {

@@ -1,5 +1,5 @@
-//! `towpath bench echo`, `barrier`, `multicast`, `spawn`: what they measure is of whatever machine
-//! runs the tests, so that only the shape of their answers is asked for, and that every row is
+//! `towpath bench echo`, `barrier`, `multicast`, `exchange`, `spawn`: what they measure is of
+//! whatever machine runs the tests, so that only the shape of their answers is asked for, and that every row is
 //! held to its floor. That every byte arrives is checked by the benches themselves.
 
 use std::path::PathBuf;
@@ -133,6 +133,21 @@ fn multicasts_arrive_whole() {
     let rows = rows(&["multicast", "--tasks", "3", "--casts", "5", "--sizes", "16,64KiB"]);
     has(&rows, "multicast, direct, 64 KiB");
     has(&rows, "sends, by the daemons, 16 B");
+}
+
+#[test]
+fn what_kernels_exchange_arrives_whole() {
+    // Contents are compared within.
+    let args = ["exchange", "--tasks", "3", "--exchanges", "20", "--daemons"];
+    let far = rows(&[&args[..], &["--hosts", "2"]].concat());
+    for kernel in ["fft", "lu", "matmul", "nbody", "ep", "sort", "tsp", "hough"] {
+        has(&far, &format!("{kernel}, direct"));
+        has(&far, &format!("{kernel}, by the daemons"));
+    }
+    for kernel in ["hough", "lu"] {
+        let near = rows(&[&args[..], &["--only", kernel]].concat());
+        has(&near, &format!("{kernel}, direct"));
+    }
 }
 
 #[test]

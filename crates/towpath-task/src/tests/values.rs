@@ -45,6 +45,10 @@ fn arrays_are_shared_out_combined_and_put_together() {
         let parts: Vec<Vec<u16>> = vec![vec![], vec![1], vec![2, 2]];
         assert_eq!(gathered, root.then(|| parts.clone()));
         assert_eq!(team.all_gather_parts(task, &own).unwrap(), parts);
+        let (long, mut all) = (vec![rank; 2000], vec![-1; 6000]);
+        team.gather_into(task, 1, &long, Some(&mut all)).unwrap();
+        let expected = |at: usize| if root { at as i64 / 2000 } else { -1 };
+        assert!(all.iter().enumerate().all(|(at, value)| *value == expected(at)));
         let mut everyone = [0; 6];
         team.all_gather_slice(task, &[rank, rank + 10], &mut everyone).unwrap();
         assert_eq!(everyone, [0, 10, 1, 11, 2, 12]);
