@@ -1,6 +1,6 @@
 //! `towpath bench echo`, `barrier`, `multicast`, `exchange`, `spawn`: what they measure is of
-//! whatever machine runs the tests, so that only the shape of their answers is asked for, and that every row is
-//! held to its floor. That every byte arrives is checked by the benches themselves.
+//! whatever machine runs the tests, so that only the shape of their answers is asked for, and that
+//! every row is held to its floor. That every byte arrives is checked by the benches themselves.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
