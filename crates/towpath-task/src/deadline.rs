@@ -20,6 +20,11 @@ impl Deadline {
         self.0.is_some_and(|at| at <= Instant::now())
     }
 
+    /// Whether more than `time` is left of it.
+    pub(crate) fn is_beyond(self, time: Duration) -> bool {
+        self.0.is_none_or(|at| at.saturating_duration_since(Instant::now()) > time)
+    }
+
     /// What is left of it.
     pub(crate) fn left(self) -> Option<Timespec> {
         let left = self.0?.saturating_duration_since(Instant::now());
@@ -43,6 +48,9 @@ mod tests {
         let left = long.left().unwrap();
         assert!((7100..7200).contains(&left.tv_sec) && left.tv_nsec < 1_000_000_000);
         assert!(!long.is_over());
+        let hour = Duration::from_hours(1);
+        assert!(long.is_beyond(hour) && Deadline::NEVER.is_beyond(hour));
+        assert!(!long.is_beyond(3 * hour) && !past.is_beyond(Duration::ZERO));
         assert!(Deadline::after(None).0.is_none());
         assert!(Deadline::after(Some(Duration::MAX)).0.is_none(), "that is never");
     }

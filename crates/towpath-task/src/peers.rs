@@ -101,7 +101,11 @@ impl Peers {
             (_, Some(sealed)) => task.multicast_sealed(to, envelope, sealed),
             ([to], None) => task.send_parts(*to, envelope, &parts),
             (to, None) if task.takes_at_once(to, &parts) => {
-                to.iter().try_for_each(|to| task.send_parts(*to, envelope, &parts))
+                // One that has ended is no reason for the others to get nothing.
+                to.iter().try_for_each(|to| match task.send_parts(*to, envelope, &parts) {
+                    Err(SendError::NoTask(_)) => Ok(()),
+                    sent => sent,
+                })
             }
             (_, None) => task.multicast(to, envelope, &parts),
         };

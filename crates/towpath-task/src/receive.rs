@@ -12,6 +12,7 @@ use towpath_wire::talk::Header;
 use crate::error::{Lost, RecvError};
 use crate::intake::LOOKS;
 use crate::message::{Arrived, Choice, Message, Received, about, bytes};
+use crate::parts::yields::AWAY;
 use crate::rings::{QUOTA, Ring};
 use crate::task::Task;
 
@@ -453,7 +454,7 @@ impl Task {
                 break;
             }
         }
-        let idle = self.look_for_a_moment();
+        let idle = self.look_for_a_moment(false);
         self.waits.armed = idle && self.home.is_some();
         self.waits.attention |= self.waits.armed;
         Ok(idle)
@@ -530,9 +531,9 @@ impl Task {
         }
     }
 
-    /// Looks at the rings for as long as it pays. True: nothing came, and whatever comes rings the
-    /// bell.
-    fn look_for_a_moment(&mut self) -> bool {
+    /// Looks at the rings for as long as it pays; `may_yield`: others may have the processor
+    /// meanwhile. True: nothing came, and whatever comes rings the bell.
+    fn look_for_a_moment(&mut self, may_yield: bool) -> bool {
         let (Some(home), Some(waiter)) = (&self.home, &mut self.waits.waiter) else { return true };
         let rings = &mut self.rings;
         let awaited = self.waits.awaited.and_then(|peer| rings.get(peer)).map(|ring| &ring.card);
@@ -548,7 +549,7 @@ impl Task {
                 || wants_room.is_some_and(|peer| rings.get(peer).is_none_or(Ring::has_room))
                 || no_room.iter().any(|peer| rings.get(*peer).is_none_or(Ring::has_room))
         };
-        if spin.is_wanted_here() && self.waits.yields.let_others_run(&mut there) {
+        if may_yield && spin.is_wanted_here() && self.waits.yields.let_others_run(&mut there) {
             return false;
         }
         waiter.settle(home.card(), spin, there)
@@ -556,7 +557,7 @@ impl Task {
 
     /// Sleeps until something may have come or `deadline` is over.
     fn sleep(&mut self, deadline: Deadline) -> Result<(), Lost> {
-        if !self.look_for_a_moment() {
+        if !self.look_for_a_moment(deadline.is_beyond(AWAY)) {
             return Ok(());
         }
         let (Some(home), Some(waiter)) = (&self.home, &mut self.waits.waiter) else {

@@ -261,10 +261,8 @@ impl Team {
     ) -> Result<(), TeamError> {
         let (data, lengths) = (given(task, values), Lengths::Equal);
         let output = self.do_values::<T>(task, Operation::Gather { root, data, lengths })?;
-        match all {
-            Some(all) if self.rank() == root => fill_all(all, parts(&output)),
-            _ => Ok(()),
-        }
+        // Not before: the others wait for this member's part.
+        if self.rank() == root { fill_all(all.unwrap_or_default(), parts(&output)) } else { Ok(()) }
     }
 
     /// Gives everyone everyone's values, in the order of ranks; `all` has room for as many of each

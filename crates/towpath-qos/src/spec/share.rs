@@ -245,7 +245,11 @@ mod tests {
             let form = TSpecForm::DBind { pairs, max_bytes: max };
             prop_assume!(TSpec::try_from(form.clone()).is_ok());
             let spec = TSpec::try_from(form).expect("valid");
-            if let Ok(share) = spec.share((parts, 1024), bytes(1400)) {
+            let share = spec.share((parts, 1024), bytes(1400));
+            // It is refused only where whole bits a second are too coarse.
+            let is_coarse = spec.buckets().sustained_bps() * u64::from(parts) < 1024 * 1000;
+            prop_assert!(share.is_ok() || is_coarse, "{share:?}");
+            if let Ok(share) = share {
                 let share = TSpec::try_from(share).expect("a specification");
                 prop_assert!(share.bits_in(window) <= spec.bits_in(window));
                 prop_assert_eq!(share.packet_max(), spec.packet_max());

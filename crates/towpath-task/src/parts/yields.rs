@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::sched_yield;
 
+/// A processor that somebody who computes has got may be away for so long: whoever is to be back
+/// before does not yield.
+pub(crate) const AWAY: Duration = Duration::from_millis(10);
 /// How long a task yields before it sleeps.
 const YIELD: Duration = Duration::from_micros(40);
 /// Yielding that took so long met somebody who computes.

@@ -144,6 +144,7 @@ fn arrays_that_do_not_fit_each_other_are_an_error() {
     counted(team.all_to_all_slice(&mut task, &[1_u8], &mut [0; 2]), (1, 2));
     let mixed = team.all_to_all_counts(&mut task, &[1_u8], &[2]);
     counted(mixed.map(drop), (1, 2));
+    counted(team.gather_into(&mut task, 0, &[1_u8, 2], None), (2, 0));
     // Nothing is broken by it.
     let mut all = [0; 2];
     team.all_gather_slice(&mut task, &[1_u8, 2], &mut all).unwrap();
