@@ -48,6 +48,7 @@
 //! | [`topology`] | grids and hypercubes of ranks |
 //! | [`job`] | all tasks of one `towpath run -n` |
 //! | [`calls`], [`pool`], [`mod@pipe`] | calls and replies; shared work; stages of a pipeline |
+//! | [`panel`] | parameters that others change meanwhile, results that they follow |
 //! | [`loan`] | memory that a message is written into where it is read |
 //! | [`place`] | where the daemon is |
 //! | `accounts` | what it tells of its ways to others |
@@ -63,6 +64,7 @@ pub mod groups;
 pub mod job;
 pub mod loan;
 pub mod message;
+pub mod panel;
 pub mod pipe;
 pub mod place;
 pub mod plain;

@@ -15,6 +15,7 @@
 //! | [`talk`] | what a task and its daemon say to each other |
 //! | [`members`] | tasks of this host as parts of the virtual machine |
 //! | [`ties`] | who exchanged data with whom, who watches whom |
+//! | [`panel`] | parameters and results that a task shows while it computes |
 //! | [`parted`] | who was told that whom is gone, though only the way there was |
 //! | [`place`], [`spawning`] | tasks that tasks spawn: where, and what came of it |
 //! | [`catching`] | output of tasks that goes to other tasks |
@@ -63,6 +64,7 @@ pub mod matching;
 pub mod members;
 pub mod message;
 pub mod metrics;
+pub mod panel;
 pub mod parted;
 pub mod place;
 pub mod promises;

@@ -14,6 +14,7 @@ mod limits;
 mod meeting;
 mod members;
 mod messages;
+mod panels;
 mod questions;
 mod rings;
 mod streams;

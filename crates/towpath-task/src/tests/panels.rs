@@ -1,0 +1,153 @@
+//! Panels and views of them, over a ring.
+
+use std::time::Duration;
+
+use towpath_vm::panel::PANEL_VERSION;
+use towpath_vm::talk::{
+    Answer, MailRules, Mailbox, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask, WatchEvent,
+};
+
+use super::actors::with_ring;
+use super::stage::{Heard, Side};
+use crate::panel::{Panel, PanelError, Parameter, Series, Told, View};
+use crate::task::Task;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Answers the next question about mailboxes.
+fn answer(side: &mut Side, answers: impl FnOnce(RegistryOp) -> RegistryAnswer) {
+    loop {
+        let heard = side.hear();
+        if let Heard::Control(ToDaemon::Ask { number, question: Question::Registry(op) }) = heard {
+            side.say(&ToTask::Answer { number, answer: Ok(Answer::Registry(answers(op))) });
+            return;
+        }
+    }
+}
+
+/// A panel that is shown.
+fn shown(task: &mut Task, side: &mut Side) -> Panel {
+    let mut panel = Panel::new("heat").unwrap();
+    panel.parameter(Parameter::real("power", 1.0).between(0.0, 10.0)).unwrap();
+    panel.series(Series::curves("hottest", &["inside"]).keep(2)).unwrap();
+    std::thread::scope(|scope| {
+        let shows = scope.spawn(|| panel.show(task));
+        answer(side, |op| {
+            let RegistryOp::Put { name, content, rules, .. } = op else { panic!("{op:?}") };
+            assert_eq!((&name[..], rules), ("panel.heat", MailRules::default()));
+            assert_eq!(content, PANEL_VERSION.to_le_bytes());
+            RegistryAnswer::Index(0)
+        });
+        shows.join().unwrap().unwrap();
+    });
+    panel
+}
+
+fn mail(owner: &Task) -> RegistryAnswer {
+    RegistryAnswer::Mail {
+        index: 0,
+        owner: Some(owner.id()),
+        rules: MailRules::default(),
+        format: 0,
+        content: PANEL_VERSION.to_le_bytes().to_vec(),
+    }
+}
+
+#[test]
+fn another_task_sees_steers_and_follows() {
+    let (mut a, mut a_side, mut b, mut b_side) = with_ring();
+    let mut panel = shown(&mut a, &mut a_side);
+    let (power, hottest) =
+        (panel.parameter_named("power").unwrap(), crate::panel::SeriesId(0));
+    panel.push(&mut a, hottest, 0.0, &[300.0]).unwrap();
+    let found = mail(&a);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut view = View::open_within(&mut b, "heat", PATIENCE).unwrap();
+            assert_eq!(view.parameters()[0].value(), 1.0);
+            let first = view.next(&mut b, Some(PATIENCE)).unwrap();
+            let Some(Told::Point(point)) = first else { panic!("{first:?}") };
+            assert_eq!((point.at, &point.values[..], point.lost), (0.0, &[300.0][..], 0));
+            let high = view.set(&mut b, "power", 11.0).unwrap_err();
+            assert_eq!(high.to_string(), "power: 11 is not from 0 to 10");
+            let none = view.set(&mut b, "force", 11.0).unwrap_err();
+            assert!(none.to_string().contains("hint: it has power"), "{none}");
+            view.set(&mut b, "power", 2.5).unwrap();
+            assert_eq!(view.parameters()[0].value(), 2.5);
+            let mut last = None;
+            loop {
+                match view.next(&mut b, Some(PATIENCE)).unwrap().expect("in time") {
+                    Told::Over => break,
+                    Told::Point(point) => last = Some(point),
+                    told => assert!(matches!(told, Told::Changed { .. }), "{told:?}"),
+                }
+            }
+            assert_eq!(last.unwrap().values, [2.5]);
+            assert_eq!(view.next(&mut b, None).unwrap(), Some(Told::Over));
+            view.close(&mut b).unwrap();
+        });
+        scope.spawn(|| answer(&mut b_side, |_| found));
+        while panel.serve(&mut a).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+        let value = panel.value(power).unwrap();
+        panel.push(&mut a, hottest, 1.0, &[value]).unwrap();
+        scope.spawn(|| answer(&mut a_side, |_| RegistryAnswer::Done));
+        panel.finish_within(&mut a, PATIENCE).unwrap();
+        looks.join().unwrap();
+    });
+    let counts = panel.counts();
+    assert_eq!((counts.set, counts.refused, counts.lost, counts.malformed), (1, 0, 0, 0));
+}
+
+#[test]
+fn a_panel_that_never_answers_or_ends_is_said_to() {
+    let (a, _a_side, mut b, mut b_side) = with_ring();
+    let (found, panel) = (mail(&a), a.id());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let silent = View::open_within(&mut b, "heat", Duration::from_millis(1)).unwrap_err();
+            assert!(matches!(silent, PanelError::Silent { .. }), "{silent}");
+            View::open_within(&mut b, "heat", PATIENCE).unwrap_err()
+        });
+        answer(&mut b_side, |_| found.clone());
+        answer(&mut b_side, |_| found);
+        // It is watched from the first view on.
+        b_side.say(&ToTask::Notice {
+            watch: 0,
+            event: WatchEvent::TaskEnded { task: panel, ending: None },
+        });
+        b_side.say(&ToTask::Gone { peer: panel });
+        let ended = waits.join().unwrap();
+        assert!(matches!(ended, PanelError::Ended(task) if task == panel), "{ended}");
+    });
+}
+
+#[test]
+fn names_versions_and_lists_are_checked() {
+    let (a, _a_side, mut b, mut b_side) = with_ring();
+    for name in ["", "a*b", &"n".repeat(65)] {
+        assert!(matches!(Panel::new(name), Err(PanelError::Name { .. })));
+        assert!(matches!(View::open(&mut b, name), Err(PanelError::None(_))));
+    }
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let other = View::open(&mut b, "heat").unwrap_err();
+            assert!(other.to_string().starts_with("panel `heat` speaks version 9, this program 1"));
+            crate::panel::panels(&mut b).unwrap()
+        });
+        let RegistryAnswer::Mail { index, owner, rules, format, .. } = mail(&a) else { panic!() };
+        let content = 9_u32.to_le_bytes().to_vec();
+        let newer = RegistryAnswer::Mail { index, owner, rules, format, content };
+        answer(&mut b_side, |_| newer);
+        let entries = vec![(0, Some(a.id()), MailRules::default())];
+        let one = |name: &str| Mailbox { name: name.into(), entries: entries.clone() };
+        let all = vec![one("panel.heat"), one("panel.wave")];
+        answer(&mut b_side, |op| {
+            assert_eq!(op, RegistryOp::Mailboxes { pattern: "panel.*".into() });
+            RegistryAnswer::Mailboxes(all)
+        });
+        let told = looks.join().unwrap();
+        assert_eq!(told, [("heat".to_owned(), a.id()), ("wave".to_owned(), a.id())]);
+    });
+}

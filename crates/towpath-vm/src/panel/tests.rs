@@ -1,0 +1,321 @@
+//! Boards and views against each other, without anything between them.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use towpath_wire::{HostId, TaskId};
+
+use super::*;
+
+fn task(n: u32) -> TaskId {
+    HostId::new(1, 1).unwrap().task(n).unwrap()
+}
+
+fn board() -> Board {
+    let mut board = Board::new();
+    board.parameter(Parameter::real("rate", 0.05).between(-0.1, 1.0)).unwrap();
+    board.parameter(Parameter::whole("steps", 17).between(13.0, 20.0)).unwrap();
+    board.parameter(Parameter::switch("paused", false)).unwrap();
+    board.parameter(Parameter::choice("method", &["tree", "paths"])).unwrap();
+    board.series(Series::curves("error", &["mean", "greatest"]).keep(3)).unwrap();
+    board.series(Series::field("surface", 64, 64)).unwrap();
+    board.show();
+    board
+}
+
+/// A follower, what is on its way to it, and what it was told.
+struct Follower {
+    id: TaskId,
+    view: Viewed,
+    told: Vec<Told>,
+    /// Messages that it has not read.
+    way: VecDeque<Vec<u8>>,
+}
+
+impl Follower {
+    fn new(n: u32, board: &mut Board, room: u64) -> Self {
+        let (view, first) = Viewed::begin(n.into(), room);
+        assert!(!board.handle(task(n), &first));
+        Self { id: task(n), view, told: Vec::new(), way: VecDeque::new() }
+    }
+
+    /// Reads one message.
+    fn read(&mut self, board: &mut Board) {
+        let Some(bytes) = self.way.pop_front() else { return };
+        self.told.extend(self.view.handle(&bytes).unwrap());
+        if let Some(owed) = self.view.owed() {
+            board.handle(self.id, &owed);
+        }
+    }
+
+    fn read_all(&mut self, board: &mut Board) {
+        deliver(board, &mut [self]);
+        while !self.way.is_empty() {
+            self.read(board);
+            deliver(board, &mut [self]);
+        }
+    }
+
+    fn points(&self, series: u16) -> Vec<&Point> {
+        let point = |told| match told {
+            &Told::Point(ref point) if point.series == series => Some(point),
+            _ => None,
+        };
+        self.told.iter().filter_map(point).collect()
+    }
+}
+
+fn deliver(board: &mut Board, followers: &mut [&mut Follower]) {
+    for follower in followers {
+        while let Some((to, words)) = board.next_words(|id| id == follower.id) {
+            follower.way.push_back(words.to_vec());
+            board.sent(to);
+        }
+    }
+}
+
+#[test]
+fn a_follower_sees_what_there_is_and_what_changes_and_gets_answers() {
+    let mut board = board();
+    let [rate, error] = [board.parameter_named("rate").unwrap().0, 0];
+    for step in 0..5 {
+        board.push(SeriesId(error), step.into(), &[0.5, 1.0]).unwrap();
+    }
+    let mut ann = Follower::new(1, &mut board, ROOM);
+    ann.read_all(&mut board);
+    assert!(ann.view.is_shown());
+    assert_eq!(ann.view.parameters(), board.parameters());
+    let at: Vec<f64> = ann.points(0).iter().map(|point| point.at).collect();
+    assert_eq!(at, [2.0, 3.0, 4.0], "the last three are kept");
+
+    let mut bob = Follower::new(2, &mut board, ROOM);
+    let (question, set) = ann.view.set(rate, 0.25);
+    assert!(board.handle(ann.id, &set));
+    assert_eq!(board.value(ParameterId(rate)), Ok(0.25));
+    bob.read_all(&mut board);
+    ann.way.clear();
+    let (refused, set) = ann.view.set(rate, 7.0);
+    assert!(!board.handle(ann.id, &set));
+    ann.read_all(&mut board);
+    let why = "rate: 7 is not from -0.1 to 1".to_string();
+    let no = Told::Answer { question: refused, outcome: Err(why) };
+    assert_eq!(ann.told.last(), Some(&no));
+    assert_ne!(question, refused);
+    // He came before the change, and is told who wanted it; his view has it, too.
+    let changed = Told::Changed { parameter: rate, value: 0.25, by: Some(ann.id) };
+    assert!(bob.told.contains(&changed), "{:?}", bob.told);
+    assert_eq!(bob.view.parameters()[0].value(), 0.25);
+    board.end();
+    bob.read_all(&mut board);
+    assert_eq!(bob.told.last(), Some(&Told::Over));
+    assert_eq!(board.followers().collect::<Vec<_>>(), [ann.id]);
+    ann.read_all(&mut board);
+    assert_eq!(board.followers().count(), 0);
+}
+
+#[test]
+fn one_that_takes_nothing_loses_points_and_is_told_how_many() {
+    let mut board = board();
+    let mut slow = Follower::new(1, &mut board, 2 * ROOM_KEPT);
+    let surface = vec![1.5; 64 * 64];
+    let mut pushed = 0_u64;
+    for step in 0..20 {
+        board.push(SeriesId(1), f64::from(step), &surface).unwrap();
+        pushed += 1;
+    }
+    let Counts { told, lost, .. } = board.counts();
+    assert_eq!((told, told + lost), (1, pushed), "one field fits");
+    assert!(board.waiting_bytes() < 2 * ROOM_KEPT as usize);
+    slow.read_all(&mut board);
+    board.push(SeriesId(1), 20.0, &surface).unwrap();
+    slow.read_all(&mut board);
+    let points = slow.points(1);
+    assert_eq!(points.len(), 2);
+    assert_eq!((points[1].at, points[1].lost), (20.0, lost));
+    // What it must not miss it is told in the room that points leave; where that is over, it is
+    // told nothing more.
+    let mut deaf = Follower::new(2, &mut board, 2 * ROOM_KEPT);
+    for step in 0..100_000 {
+        board.set(ParameterId(0), f64::from(step % 2)).unwrap();
+        slow.read_all(&mut board);
+    }
+    assert_eq!(board.counts().cut_off, 1);
+    deaf.read_all(&mut board);
+    assert_eq!(deaf.told.last(), None, "it was cut off before it read");
+    assert_eq!(board.followers().collect::<Vec<_>>(), [slow.id]);
+}
+
+#[test]
+fn limits_are_told_by_name() {
+    let mut board = Board::new();
+    let says = |outcome: Result<(), BoardError>| outcome.unwrap_err().to_string();
+    let mut add = |parameter| says(board.parameter(parameter).map(drop));
+    assert_eq!(add(Parameter::real("", 1.0)), "a parameter or series without a name");
+    let nan = Parameter::real("x", f64::NAN);
+    assert_eq!(add(nan), "x: NaN is not a number");
+    let long = Parameter::real(&"n".repeat(65), 1.0);
+    assert_eq!(add(long), "a parameter's name: 65, limit 64");
+    let half = Parameter::whole("n", 1).between(2.0, 3.0);
+    assert_eq!(add(half), "n: 1 is not a whole number from 2 to 3");
+    let none = Parameter::choice("c", &[]);
+    assert!(add(none).starts_with("c: 0 is not one of"));
+    for n in 0..PARAMETERS_MAX {
+        board.parameter(Parameter::switch(&n.to_string(), true)).unwrap();
+    }
+    let more = board.parameter(Parameter::switch("more", true)).unwrap_err();
+    assert_eq!(more.to_string(), "parameters: 257, limit 256");
+    let twice = board.series(Series::curves("7", &["a"])).unwrap_err();
+    assert_eq!(twice.to_string(), "there are two things called `7`");
+    let large = board.series(Series::field("f", 257, 256)).unwrap_err();
+    assert_eq!(large.to_string(), "the values of a point: 65792, limit 65536");
+    let kept = board.series(Series::field("f", 256, 256).keep(9)).unwrap_err();
+    assert_eq!(kept.to_string(), "bytes of points that are kept: 4718592, limit 4194304");
+    board.series(Series::field("f", u32::MAX, 0)).unwrap();
+    board.series(Series::curves("g", &["a"])).unwrap();
+    let short = board.push(SeriesId(1), 0.0, &[]).unwrap_err();
+    assert_eq!(short.to_string(), "a point of 0 values in series `g`, which has 1");
+    board.show();
+    let late = board.parameter(Parameter::real("late", 0.0)).unwrap_err();
+    assert_eq!(late.to_string(), "`late` is added after the others were shown");
+}
+
+#[test]
+fn the_seventeenth_is_told_that_there_is_no_place() {
+    let mut board = board();
+    let mut all: Vec<Follower> = (1..=18).map(|n| Follower::new(n, &mut board, ROOM)).collect();
+    let mut late = all.pop().unwrap();
+    deliver(&mut board, &mut [&mut late]);
+    let why = late.view.handle(&late.way.pop_front().unwrap()).unwrap_err();
+    assert_eq!(why.to_string(), "it has 16 followers already, which is the limit");
+    assert_eq!(board.followers().count(), FOLLOWERS_MAX);
+    let mut next = Follower::new(3, &mut board, 7);
+    deliver(&mut board, &mut [&mut next]);
+    let why = next.view.handle(&next.way.pop_front().unwrap()).unwrap_err();
+    assert!(why.to_string().starts_with("room of 7 bytes: from 131072 to"), "{why}");
+    board.forget(task(5));
+    let mut now = Follower::new(18, &mut board, ROOM);
+    now.read_all(&mut board);
+    assert!(now.view.is_shown());
+}
+
+#[test]
+fn values_are_read_as_people_write_them() {
+    let method = Parameter::choice("method", &["tree", "paths"]);
+    assert_eq!(method.read(" paths "), Ok(1.0));
+    assert_eq!(method.text_of(1.0), "paths");
+    let why = method.read("guess").unwrap_err().to_string();
+    assert_eq!(why, "method: guess is not one of tree, paths");
+    let paused = Parameter::switch("paused", true);
+    assert_eq!((paused.read("off"), paused.text_of(1.0)), (Ok(0.0), "on".into()));
+    assert!(paused.read("2").is_err() && paused.check(0.5).is_err());
+    let steps = Parameter::whole("steps", 1);
+    assert!(steps.read("1.5").is_err() && steps.read("1e300").is_err());
+    assert_eq!(steps.read("1e3"), Ok(1000.0));
+    assert!(steps.check(f64::INFINITY).is_err() && method.check(2.0).is_err());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(u16, u8),
+    Set(u16, f64),
+    Ask(usize, u16, f64),
+    Read(usize, u8),
+    Deliver,
+    Again(usize),
+    Leave(usize),
+    Garbage(usize, Vec<u8>),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let value = prop_oneof![Just(0.0), Just(1.0), Just(15.0), any::<f64>()];
+    let step = prop_oneof![
+        4 => (0..3_u16, 1..30_u8).prop_map(|(series, n)| Step::Push(series, n)),
+        2 => (0..5_u16, value.clone()).prop_map(|(p, v)| Step::Set(p, v)),
+        3 => (0..3_usize, 0..5_u16, value).prop_map(|(f, p, v)| Step::Ask(f, p, v)),
+        4 => (0..3_usize, any::<u8>()).prop_map(|(f, n)| Step::Read(f, n)),
+        4 => Just(Step::Deliver),
+        1 => (0..3_usize).prop_map(Step::Again),
+        1 => (0..3_usize).prop_map(Step::Leave),
+        1 => (0..3_usize, prop::collection::vec(any::<u8>(), 0..40))
+            .prop_map(|(f, bytes)| Step::Garbage(f, bytes)),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+proptest! {
+    /// Whatever followers do: what waits is bounded by their rooms, each point is told or counted
+    /// as lost, and a follower that reads everything has the values that the board has.
+    #[test]
+    fn what_is_told_is_bounded_and_nothing_is_lost_uncounted(steps in steps()) {
+        let mut board = board();
+        let mut followers: Vec<Follower> =
+            (1..4).map(|n| Follower::new(n, &mut board, 2 * ROOM_KEPT)).collect();
+        let surface = vec![0.25; 64 * 64];
+        // Of each series, since the follower began: never more than that is told and lost.
+        let mut pushed = [[0_u64; 2]; 3];
+        for step in steps {
+            match step {
+                Step::Push(series, times) => for n in 0..times {
+                    let values = if series == 0 { &surface[..2] } else { &surface[..] };
+                    let outcome = board.push(SeriesId(series), n.into(), values);
+                    prop_assert_eq!(outcome.is_ok(), series < 2);
+                    if series < 2 {
+                        pushed.iter_mut().for_each(|p| p[usize::from(series)] += 1);
+                    }
+                },
+                Step::Set(parameter, value) => {
+                    let _ = board.set(ParameterId(parameter), value);
+                }
+                Step::Ask(f, parameter, value) => {
+                    let follower = &mut followers[f];
+                    let (_, set) = follower.view.set(parameter, value);
+                    board.handle(follower.id, &set);
+                }
+                Step::Read(f, times) => for _ in 0..times {
+                    followers[f].read(&mut board);
+                },
+                Step::Deliver => {
+                    let mut all: Vec<&mut Follower> = followers.iter_mut().collect();
+                    deliver(&mut board, &mut all);
+                }
+                Step::Again(f) => {
+                    // What was on its way is dropped with the old view.
+                    followers[f] = Follower::new(f as u32 + 1, &mut board, 2 * ROOM_KEPT);
+                    pushed[f] = [0; 2];
+                    pushed[f][0] = 3;
+                }
+                Step::Leave(f) => {
+                    let leave = followers[f].view.close();
+                    board.handle(followers[f].id, &leave);
+                }
+                Step::Garbage(f, bytes) => {
+                    // Three bytes could be a question of its own; that is as well.
+                    board.handle(task(f as u32 + 7), &bytes);
+                    let _ = followers[f].view.clone().handle(&bytes);
+                }
+            }
+            prop_assert!(board.waiting_bytes() <= 17 * (2 * ROOM_KEPT as usize + 2048));
+            for parameter in board.parameters() {
+                prop_assert!(parameter.check(parameter.value()).is_ok());
+            }
+        }
+        for (f, follower) in followers.iter_mut().enumerate() {
+            follower.read_all(&mut board);
+            for series in 0..2 {
+                let points = follower.points(series);
+                let told = points.len() as u64 + points.iter().map(|p| p.lost).sum::<u64>();
+                prop_assert!(told <= pushed[f][usize::from(series)]);
+            }
+            let follows = board.followers().any(|id| id == follower.id);
+            if follows && !follower.told.contains(&Told::Over) {
+                let told: Vec<u64> =
+                    follower.view.parameters().iter().map(|p| p.value().to_bits()).collect();
+                let is: Vec<u64> = board.parameters().iter().map(|p| p.value().to_bits()).collect();
+                prop_assert_eq!(told, is);
+            }
+        }
+    }
+}
