@@ -15,7 +15,8 @@
  *            Memory given to a send may be reused as soon as the call returns.
  * Threads    A task's handle may go from thread to thread, but two calls on it at once are an
  *            error (TOWPATH_E_BUSY), also a call from inside a function that it was given. A
- *            message may be read by several threads and outlives its task.
+ *            message may be read by several threads, as long as its task has not left (a long
+ *            one stands in its sender's memory); it may be freed afterwards.
  * fork       A child's calls on the handle fail with TOWPATH_E_FORKED; it may enrol anew.
  * Pointers   A null pointer is an error (TOWPATH_E_ARGUMENT), unless it says "may be NULL".
  * Ids        A task's id names one life of one task, and no other until 262 143 more have been on

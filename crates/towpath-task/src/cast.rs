@@ -14,7 +14,8 @@ use crate::parts::directs::Route;
 use crate::rings::Ring;
 use crate::task::Task;
 
-/// Streams are asked for to the receivers of multicasts that have so many elsewhere at most.
+/// Direct routes are asked for to the receivers of multicasts that have so many here, or so many
+/// elsewhere, at most.
 const ASKED_MAX: usize = 16;
 
 /// What the two ways to tasks of other hosts take, in nanoseconds, as measured between namespaces
@@ -59,6 +60,8 @@ impl Task {
         parts: &[&[u8]],
         block: Option<Frozen>,
     ) -> Result<bool, SendError> {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        self.ask_rings(to, len)?;
         let mut near: Vec<TaskId> = Vec::new();
         to.retain(|task| {
             let ring = self.route(*task) == Route::Ring;
@@ -71,7 +74,6 @@ impl Task {
             return Ok(false);
         }
         near.sort_by_key(|task| !self.rings.get(*task).is_some_and(Ring::has_room));
-        let len: usize = parts.iter().map(|p| p.len()).sum();
         let block = block.or_else(|| {
             let mut block = if near.len() > 1 { self.block(len) } else { None }?;
             gather(parts, block.bytes_mut());
@@ -93,6 +95,25 @@ impl Task {
             }
         }
         Ok(some)
+    }
+
+    /// Asks for rings to those of `to` on this host that have none, as for single messages; not
+    /// where they are many.
+    fn ask_rings(&mut self, to: &[TaskId], len: usize) -> Result<(), SendError> {
+        let own = self.host();
+        let is_near = |task: &TaskId| task.host() == own;
+        if to.iter().filter(|task| is_near(task)).count() > ASKED_MAX {
+            return Ok(());
+        }
+        let mut asks = false;
+        for task in to.iter().copied().filter(is_near) {
+            if self.route(task) != Route::Ring {
+                asks |= self.ask_direct(task, len);
+            }
+        }
+        Ok(if asks {
+            self.flush()?
+        })
     }
 
     /// Sends to those of `to` that have a stream with room, where that takes less time than the

@@ -107,11 +107,14 @@ impl Task {
     /// nobody would read it in place, or where less than half of the segment would be left for
     /// messages on their way.
     pub fn spare_loan(&mut self, len: usize) -> Option<Loan> {
+        if !self.works() || self.rings.is_empty() {
+            return None;
+        }
         // What came back last is in the caches still.
         let here = self.rings.reclaim_last();
         let arena = self.home.as_ref()?.arena();
-        let spare = arena.limit() / 2;
-        if self.rings.is_empty() || len > spare.saturating_sub(arena.used()) {
+        let is_spare = || len <= (arena.limit() / 2).saturating_sub(arena.used());
+        if !is_spare() && (self.rings.reclaim() == 0 || !is_spare()) {
             return None;
         }
         let block = self.block(len)?;

@@ -4,7 +4,8 @@
 //!
 //! A team whose members are all on one host takes to this at its [`PRACTICE`]th barrier, if each
 //! has a ring to each and one of the [`EPOCHS`] words is free at all of them; else it tries again
-//! after twice as many. It keeps the word until it is dropped. Words only ever grow, so one that
+//! after twice as many. It keeps the word until it is dropped; for ever if it has failed, since a
+//! member that has not heard so may still wait for the word to grow. Words only ever grow, so one that
 //! is read late says no less than it did, and a member that has begun several barriers has come
 //! to each of them.
 //!
@@ -39,15 +40,25 @@ pub(crate) struct Meeting {
     /// The last barrier that this member has come to.
     meets: Meets,
     used: Arc<AtomicU32>,
+    /// No other team of this task is to have the word.
+    is_kept: bool,
 }
 
 impl Drop for Meeting {
     fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
         self.used.fetch_and(!(1 << self.meets.which), Ordering::Relaxed);
     }
 }
 
 impl Meeting {
+    /// The team has failed.
+    pub(crate) const fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
     /// Says that this member has come to the next barrier; whoever comes last wakes the others.
     pub(crate) fn arrive(&mut self, task: &mut Task) -> Meets {
         self.meets.value += 1;
@@ -98,7 +109,12 @@ impl Offer {
         // It stays in use.
         self.free &= !(1 << which);
         let meets = Meets { cards: Arc::clone(&self.cards), which, value };
-        Some(Meeting { meets, used: Arc::clone(&self.used) })
+        Some(Meeting { meets, used: Arc::clone(&self.used), is_kept: false })
+    }
+
+    /// The members have not agreed; some may think that they have, on whichever of the words.
+    pub(crate) fn keep(mut self) {
+        self.free = 0;
     }
 }
 
@@ -137,7 +153,12 @@ mod tests {
     #[test]
     fn a_word_is_free_again_once_its_team_is_gone_and_no_other_is() {
         let used = Arc::new(AtomicU32::new(0b1011));
-        let meeting = |which| Meeting { meets: alone(which, 1), used: Arc::clone(&used) };
+        let meeting =
+            |which| Meeting { meets: alone(which, 1), used: Arc::clone(&used), is_kept: false };
+        let mut failed = meeting(3);
+        failed.keep();
+        drop(failed);
+        assert_eq!(used.load(Ordering::Relaxed), 0b1011, "somebody may wait for it to grow");
         drop(meeting(3));
         assert_eq!(used.load(Ordering::Relaxed), 0b0011);
         drop(meeting(0));
@@ -172,6 +193,8 @@ mod tests {
         drop(meeting);
         assert!(offer().take(&combined(&[])).is_none());
         assert_eq!(used.load(Ordering::Relaxed), 0b001);
+        offer().keep();
+        assert_eq!(used.load(Ordering::Relaxed), 0b111, "a member may have taken any");
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Task {
             return false;
         }
         if self.route(to) == Route::Ring {
-            return self.rings.get(to).is_some_and(Ring::has_room);
+            return self.rings.get(to).is_some_and(Ring::takes_now);
         }
         self.endpoint.room(to, SHORT) == Some(SHORT)
     }
@@ -159,7 +159,7 @@ impl Task {
         len <= SHORT_MAX
             && !self.started.has_queued()
             && to.iter().all(|to| {
-                self.route(*to) == Route::Ring && self.rings.get(*to).is_some_and(Ring::has_room)
+                self.route(*to) == Route::Ring && self.rings.get(*to).is_some_and(Ring::takes_now)
             })
     }
 

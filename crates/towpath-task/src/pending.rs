@@ -252,11 +252,13 @@ impl Team {
         token: Option<Arc<()>>,
     ) -> Result<usize, TeamError> {
         self.throw_away();
+        task.check().map_err(SendError::from)?;
         let (machine, barrier) = if matches!(operation, Operation::Barrier) {
             self.barriers = self.barriers.saturating_add(1);
             (None, self.barriers)
         } else {
-            (Some(Collective::of_type(&self.layout, operation, kind)?), 0)
+            let machine = Collective::of_type(&self.layout, operation, kind);
+            (Some(self.agreed(task, machine)?), 0)
         };
         let number = self.next;
         self.next = Standing::number_after(number);
@@ -283,6 +285,23 @@ impl Team {
             self.begin_barriers(task);
         }
         Ok(at)
+    }
+
+    /// What this member needs to take part in the next operation. Where that cannot be, the
+    /// operation fails for the others, too: they begin it, and would wait for this member's part.
+    pub(crate) fn agreed<V, E: Into<TeamError>>(
+        &mut self,
+        task: &mut Task,
+        needed: Result<V, E>,
+    ) -> Result<V, TeamError> {
+        needed.map_err(|why| {
+            let number = self.next;
+            self.next = Standing::number_after(number);
+            if self.size() > 1 {
+                self.fail(task, number, CollectiveError::GaveUp { rank: self.rank() });
+            }
+            why.into()
+        })
     }
 
     /// Begins the barriers that were put off, as far as their members know how they meet.
@@ -360,6 +379,7 @@ impl Team {
 
     /// Takes operations on until the one at `at` is over; false: `deadline` was over first.
     fn drive(&mut self, task: &mut Task, at: usize, deadline: Deadline) -> Result<bool, TeamError> {
+        task.waits.awaited = None;
         while self.underway[at].result.is_none() {
             let (underway, peers) = (&mut self.underway, &self.peers);
             let news = task.wait_for(deadline, &mut |task| {
@@ -428,11 +448,15 @@ impl Team {
     /// Operation `number` fails by `error`: so does all that is not over, and the others are told.
     fn fail(&mut self, task: &mut Task, number: u32, error: CollectiveError) {
         self.has_failed = true;
+        if let Some((meeting, _)) = &mut self.meeting {
+            meeting.keep();
+        }
         let mut first = None;
         for op in &mut self.underway {
             if op.result.is_none() || op.number == number {
                 first.get_or_insert(op.number);
-                (op.machine, op.offer, op.meets) = (None, None, None);
+                (op.machine, op.meets) = (None, None);
+                op.offer.take().into_iter().for_each(Offer::keep);
                 op.result.get_or_insert(Err(error.into()));
             }
         }

@@ -403,6 +403,7 @@ impl Task {
     /// Waits until something new comes, a message or an event; false: `timeout` was over first.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, RecvError> {
         let before = self.came();
+        self.waits.awaited = None;
         let came = self.wait_for(Deadline::after(timeout), &mut |task| {
             (task.came() != before).then_some(())
         })?;
@@ -557,14 +558,14 @@ impl Task {
 
     /// Sleeps until something may have come or `deadline` is over.
     fn sleep(&mut self, deadline: Deadline) -> Result<(), Lost> {
-        if !self.look_for_a_moment(deadline.is_beyond(AWAY)) {
+        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
+        if !self.look_for_a_moment(Deadline(until).is_beyond(AWAY)) {
             return Ok(());
         }
         let (Some(home), Some(waiter)) = (&self.home, &mut self.waits.waiter) else {
             let waited = self.link.wait(PollFlags::IN, deadline.left().as_ref());
             return waited.map_err(|lost| self.lose(lost));
         };
-        let until = [deadline.0, self.routes.deadline()].into_iter().flatten().min();
         let woken = waiter.sleep(home.card(), until);
         self.counts.sleeps += u64::from(!matches!(woken, Ok(Woken::Ready)));
         match woken {

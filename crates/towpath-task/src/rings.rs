@@ -121,6 +121,11 @@ impl Ring {
         self.out.has_room().unwrap_or(true)
     }
 
+    /// Whether a record goes into it now: not where it is broken.
+    pub(crate) fn takes_now(&mut self) -> bool {
+        !self.out.is_lost() && self.out.has_room() == Ok(true)
+    }
+
     /// Whether what is at its head is due, whole and fits `wanted`.
     #[inline]
     fn has(&mut self, wanted: &Wanted, endpoint: &mut Endpoint<View>) -> bool {
@@ -392,6 +397,8 @@ impl Rings {
     /// Takes what a peer left in its ring, of which nothing more comes.
     pub(crate) fn drain(&mut self, peer: TaskId, own: TaskId, endpoint: &mut Endpoint<View>) {
         if let Some(ring) = self.get(peer) {
+            // Copied in part or not: it goes where the next look finds it.
+            ring.copied = None;
             while let Ok(Step::Took) = ring.step(own, endpoint) {}
         }
     }

@@ -176,7 +176,8 @@ impl Team {
         values: &mut [T],
         function: Function,
     ) -> Result<(), TeamError> {
-        let (data, operator) = (payload(values), operator::<T>(function)?);
+        let operator = self.agreed(task, operator::<T>(function))?;
+        let data = payload(values);
         match self.do_values::<T>(task, Operation::Reduce { root, data, operator })? {
             Output::One(combined) => fill(values, &combined),
             _ => Ok(()),
@@ -191,7 +192,8 @@ impl Team {
         values: &mut [T],
         function: Function,
     ) -> Result<(), TeamError> {
-        let (data, operator) = (payload(values), operator::<T>(function)?);
+        let operator = self.agreed(task, operator::<T>(function))?;
+        let data = payload(values);
         let output = self.do_values::<T>(task, Operation::AllReduce { data, operator })?;
         fill(values, one(&output))
     }
@@ -215,7 +217,8 @@ impl Team {
         values: &mut [T],
         function: Function,
     ) -> Result<(), TeamError> {
-        let (data, operator) = (payload(values), operator::<T>(function)?);
+        let operator = self.agreed(task, operator::<T>(function))?;
+        let data = payload(values);
         let output = self.do_values::<T>(task, Operation::Scan { data, operator })?;
         fill(values, one(&output))
     }
@@ -227,7 +230,8 @@ impl Team {
         values: &mut [T],
         function: Function,
     ) -> Result<bool, TeamError> {
-        let (data, operator) = (payload(values), operator::<T>(function)?);
+        let operator = self.agreed(task, operator::<T>(function))?;
+        let data = payload(values);
         match self.do_values::<T>(task, Operation::ExclusiveScan { data, operator })? {
             Output::One(combined) => fill(values, &combined).map(|()| true),
             _ => Ok(false),
@@ -297,7 +301,8 @@ impl Team {
         all: Option<&[T]>,
         values: &mut [T],
     ) -> Result<(), TeamError> {
-        let parts = all.map(|all| cut(task, all, &self.equal_counts(all), None)).transpose()?;
+        let parts = all.map(|all| cut(task, all, &self.equal_counts(all), None)).transpose();
+        let parts = self.agreed(task, parts)?;
         let output = self.do_values::<T>(task, Operation::Scatter { root, parts })?;
         fill(values, one(&output))
     }
@@ -309,7 +314,8 @@ impl Team {
         root: u32,
         all: Option<(&[T], &[usize])>,
     ) -> Result<Vec<T>, TeamError> {
-        let parts = all.map(|(all, counts)| cut(task, all, counts, None)).transpose()?;
+        let parts = all.map(|(all, counts)| cut(task, all, counts, None)).transpose();
+        let parts = self.agreed(task, parts)?;
         let output = self.do_values::<T>(task, Operation::Scatter { root, parts })?;
         read(one(&output))
     }
@@ -323,7 +329,8 @@ impl Team {
         out: &mut [T],
     ) -> Result<(), TeamError> {
         let (own, counts) = (self.rank() as usize, self.equal_counts(values));
-        let parts = cut(task, values, &counts, Some(own))?;
+        let parts = cut(task, values, &counts, Some(own));
+        let parts = self.agreed(task, parts)?;
         let (lengths, len) = (Lengths::Equal, counts[own]);
         let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
         // Not before: the others wait for this member's part.
@@ -349,7 +356,8 @@ impl Team {
         values: &[T],
         counts: &[usize],
     ) -> Result<Vec<Vec<T>>, TeamError> {
-        let (parts, lengths) = (cut(task, values, counts, None)?, Lengths::Any);
+        let (parts, lengths) = (cut(task, values, counts, None), Lengths::Any);
+        let parts = self.agreed(task, parts)?;
         let output = self.do_values::<T>(task, Operation::AllToAll { parts, lengths })?;
         self::parts(&output).iter().map(|part| read(part)).collect()
     }
@@ -382,7 +390,8 @@ impl Team {
         values: &[T],
         function: Function,
     ) -> Result<PendingValues<T>, TeamError> {
-        let (data, operator) = (payload(values), operator::<T>(function)?);
+        let operator = self.agreed(task, operator::<T>(function))?;
+        let data = payload(values);
         self.start_values(task, Operation::AllReduce { data, operator })
     }
 
@@ -403,7 +412,8 @@ impl Team {
         values: &[T],
         counts: &[usize],
     ) -> Result<PendingValues<T>, TeamError> {
-        let (parts, lengths) = (cut(task, values, counts, None)?, Lengths::Any);
+        let (parts, lengths) = (cut(task, values, counts, None), Lengths::Any);
+        let parts = self.agreed(task, parts)?;
         self.start_values(task, Operation::AllToAll { parts, lengths })
     }
 

@@ -228,6 +228,11 @@ impl Outbound {
         self.ring.has_room(SHORT_MAX)
     }
 
+    /// Whether the peer cannot be woken any more: nothing is sent to it.
+    pub fn is_lost(&self) -> bool {
+        self.link.is_lost()
+    }
+
     /// Whether the peer may be given another block now.
     pub fn has_tickets(&mut self) -> Result<bool, Corrupt> {
         self.reclaim()?;

@@ -27,7 +27,9 @@ pub enum PanelError {
         limit: usize,
     },
     /// The panel is of another build.
-    #[error("panel `{name}` speaks version {theirs}, this program {ours}\nhint: use the same build")]
+    #[error(
+        "panel `{name}` speaks version {theirs}, this program {ours}\nhint: use the same build"
+    )]
     Version {
         /// Its name.
         name: String,

@@ -214,11 +214,7 @@ impl Panel {
 
     /// Tells followers that nothing more comes, and takes the name away. They are given `patience`
     /// to take what they were told.
-    pub fn finish_within(
-        &mut self,
-        task: &mut Task,
-        patience: Duration,
-    ) -> Result<(), PanelError> {
+    pub fn finish_within(&mut self, task: &mut Task, patience: Duration) -> Result<(), PanelError> {
         if !self.is_shown {
             return Ok(());
         }

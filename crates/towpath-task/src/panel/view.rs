@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use towpath_vm::matching::Wanted;
-use towpath_vm::panel::{
-    Misfit, PANEL_VERSION, Parameter, ROOM, Series, TEXT_MAX, Told, Viewed,
-};
+use towpath_vm::panel::{Misfit, PANEL_VERSION, Parameter, ROOM, Series, TEXT_MAX, Told, Viewed};
 use towpath_vm::talk::{Fault, RegistryOp};
 use towpath_wire::TaskId;
 use towpath_wire::talk::Tag;

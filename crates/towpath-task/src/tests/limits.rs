@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use towpath_vm::matching::Wanted;
-use towpath_vm::talk::{CREDIT_FIRST, ToTask};
+use towpath_vm::talk::{CREDIT_FIRST, ToDaemon, ToTask};
 use towpath_wire::TaskId;
 use towpath_wire::talk::{HEADER_LEN, PIECE_CHARGE};
 
@@ -263,4 +263,24 @@ fn a_multicast_leaves_out_who_has_ended_and_comes_to_its_sender_too() {
     // Where nobody is left there is nothing to say.
     task.multicast(&[gone], Envelope::tag(2), &[b"none"]).unwrap();
     assert!(side.heard().is_none());
+}
+
+#[test]
+fn who_only_multicasts_asks_for_direct_routes_too() {
+    let mut stage = Stage::new();
+    let (mut task, mut side) = enrol(&mut stage, 1);
+    let host = task.host();
+    let near = [host.task(71).unwrap(), host.task(72).unwrap()];
+    let many: Vec<TaskId> = (100..120).map(|n| host.task(n).unwrap()).collect();
+    for _ in 0..5 {
+        task.multicast(&many, Envelope::tag(1), &[b"few words"]).unwrap();
+        task.multicast(&near, Envelope::tag(1), &[b"few words"]).unwrap();
+    }
+    let mut asked = Vec::new();
+    while asked.len() < near.len() {
+        if let Heard::Control(ToDaemon::Direct { peer }) = side.hear() {
+            asked.push(peer);
+        }
+    }
+    assert_eq!(asked, near, "and not for those that are many");
 }

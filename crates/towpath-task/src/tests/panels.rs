@@ -57,8 +57,7 @@ fn mail(owner: &Task) -> RegistryAnswer {
 fn another_task_sees_steers_and_follows() {
     let (mut a, mut a_side, mut b, mut b_side) = with_ring();
     let mut panel = shown(&mut a, &mut a_side);
-    let (power, hottest) =
-        (panel.parameter_named("power").unwrap(), crate::panel::SeriesId(0));
+    let (power, hottest) = (panel.parameter_named("power").unwrap(), crate::panel::SeriesId(0));
     panel.push(&mut a, hottest, 0.0, &[300.0]).unwrap();
     let found = mail(&a);
     std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Arrays of teams, shared work and pipelines, among tasks that share memory.
 
-use towpath_vm::collective::{Function, Operation};
+use towpath_vm::collective::{CollectiveError, Function, Operation};
 use towpath_vm::talk::{ToDaemon, ToTask, WatchEvent};
 use towpath_wire::TaskId;
 
@@ -10,7 +10,7 @@ use crate::pipe::{PipeError, PipeIn, PipeOut};
 use crate::plain::ContentError;
 use crate::pool::Pool;
 use crate::task::Task;
-use crate::team::TeamError;
+use crate::team::{Team, TeamError};
 
 fn ids(tasks: &[Task]) -> Vec<TaskId> {
     tasks.iter().map(Task::id).collect()
@@ -152,6 +152,48 @@ fn arrays_that_do_not_fit_each_other_are_an_error() {
     // Numbers are no bits to some functions.
     let bits = team.all_reduce_slice(&mut task, &mut [1.0_f64], Function::BitAnd);
     assert!(matches!(bits, Err(TeamError::Operator(_))), "{bits:?}");
+}
+
+/// The first member gives what cannot be; the others, who wait for its part, are told.
+#[test]
+fn what_is_refused_before_it_begins_fails_for_all() {
+    type Does = fn(&mut Team, &mut Task, bool) -> Result<(), TeamError>;
+    let bad: [Does; 4] = [
+        |team, task, is_bad| {
+            let values = [1_u8; 3];
+            team.all_to_all_slice(task, &values[..if is_bad { 2 } else { 3 }], &mut [0; 3])
+        },
+        |team, task, is_bad| {
+            let counts: &[usize] = if is_bad { &[1, 1] } else { &[1, 1, 1] };
+            let all = (team.rank() == 0).then_some((&[1_u8; 3][..], counts));
+            team.scatter_counts(task, 0, all).map(drop)
+        },
+        |team, task, is_bad| {
+            let all = (team.rank() == 0 && !is_bad).then_some(&[1_u8; 3][..]);
+            team.scatter_slice(task, 0, all, &mut [0; 1])
+        },
+        |team, task, is_bad| {
+            let function = if is_bad { Function::BitAnd } else { Function::Sum };
+            team.all_reduce_slice(task, &mut [1.0_f64], function)
+        },
+    ];
+    for does in bad {
+        let (mut tasks, _sides) = crowd(3);
+        let members = ids(&tasks);
+        let told = all(&mut tasks, |n, task| {
+            let mut team = task.team_of(&members).unwrap();
+            team.barrier(task).unwrap();
+            let told = does(&mut team, task, n == 0).unwrap_err();
+            let later = team.barrier(task).unwrap_err().to_string();
+            (told, later)
+        });
+        let gave_up = CollectiveError::GaveUp { rank: 0 };
+        assert!(!matches!(told[0].0, TeamError::Collective(_)), "{:?}", told[0]);
+        for (told, later) in &told[1..] {
+            assert!(matches!(told, TeamError::Collective(why) if *why == gave_up), "{told:?}");
+            assert_eq!(*later, gave_up.to_string());
+        }
+    }
 }
 
 #[test]

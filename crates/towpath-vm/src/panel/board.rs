@@ -188,14 +188,7 @@ impl Board {
             kept: Vec::new(),
             followers: Vec::new(),
             is_shown: false,
-            counts: Counts {
-                told: 0,
-                lost: 0,
-                set: 0,
-                refused: 0,
-                malformed: 0,
-                cut_off: 0,
-            },
+            counts: Counts { told: 0, lost: 0, set: 0, refused: 0, malformed: 0, cut_off: 0 },
         }
     }
 

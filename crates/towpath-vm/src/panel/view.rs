@@ -65,15 +65,8 @@ impl Viewed {
     /// Begins to follow: the first message to the board. `nonce`: of no other view of this task.
     pub fn begin(nonce: u64, room: u64) -> (Self, Vec<u8>) {
         let (parameters, series) = (Vec::new(), Vec::new());
-        let this = Self {
-            nonce,
-            parameters,
-            series,
-            is_shown: false,
-            taken: 0,
-            room,
-            questions: 0,
-        };
+        let this =
+            Self { nonce, parameters, series, is_shown: false, taken: 0, room, questions: 0 };
         (this, encode(&ToPanel::Follow { nonce, room }, Vec::new()))
     }
 
