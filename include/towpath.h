@@ -779,6 +779,125 @@ int towpath_finish(towpath_task *task, towpath_team *team, towpath_pending *pend
  * its team. */
 void towpath_pending_free(towpath_pending *pending);
 
+/* ---- Panels: parameters and results while a computation goes on ------------------------------ */
+
+/* A task shows a panel under a name that is known in the whole virtual machine; other tasks, and the
+ * command `towpath panel`, see its parameters, give them other values, and follow its series. A panel
+ * never waits for who follows: results for which there is no room are left out and counted. A panel
+ * is used with the task that made it, by one thread at a time; so is a view. */
+typedef struct towpath_panel towpath_panel;
+
+enum towpath_shown_kind {
+    TOWPATH_REAL = 1,
+    TOWPATH_WHOLE = 2,  /* up to 2^53 either way */
+    TOWPATH_SWITCH = 3, /* 0 or 1 */
+    TOWPATH_CHOICE = 4, /* a number of `choices`, from 0 */
+    TOWPATH_CURVES = 5, /* series only */
+    TOWPATH_FIELD = 6
+};
+
+typedef struct towpath_parameter {
+    const char *name;
+    const char *unit;           /* may be NULL */
+    const char *const *choices; /* for TOWPATH_CHOICE: up to a NULL pointer */
+    double value;               /* to begin with; a choice begins with the first */
+    double least;               /* both 0: any value */
+    double most;
+    uint32_t kind;
+    uint32_t reserved;
+} towpath_parameter;
+
+typedef struct towpath_series {
+    const char *name;
+    const char *unit;          /* may be NULL */
+    const char *over;          /* what the axis counts; NULL: step */
+    const char *const *curves; /* names up to a NULL pointer; NULL: a field of rows x columns */
+    uint32_t rows;
+    uint32_t columns;
+    uint32_t keep; /* the last so many points are kept for who follows later */
+    uint32_t reserved;
+} towpath_series;
+
+int towpath_panel_new(towpath_task *task, const char *name, towpath_panel **panel);
+void towpath_panel_free(towpath_panel *panel);
+
+/* Adds one, before it is shown; its number may be NULL. At most 256 parameters and 64 series. */
+int towpath_panel_parameter(towpath_task *task, towpath_panel *panel,
+                            const towpath_parameter *about, uint32_t *number);
+int towpath_panel_series(towpath_task *task, towpath_panel *panel, const towpath_series *about,
+                         uint32_t *number);
+
+/* From now on others find it; TOWPATH_E_EXISTS where there is one of this name. */
+int towpath_panel_show(towpath_task *task, towpath_panel *panel);
+
+/* Takes what others ask for and tells them what there is to tell; it does not wait. Changes come in
+ * here and in towpath_panel_agree, nowhere else. How many, may be NULL. */
+int towpath_panel_serve(towpath_task *task, towpath_panel *panel, uint32_t *changes);
+
+/* Serves at the team's first member, and gives its values to all, who make the same panel and call
+ * this at the same place. Whether any is new, may be NULL. */
+int towpath_panel_agree(towpath_task *task, towpath_panel *panel, towpath_team *team,
+                        int *changed);
+
+int towpath_panel_value(towpath_task *task, towpath_panel *panel, uint32_t number, double *value);
+int towpath_panel_set(towpath_task *task, towpath_panel *panel, uint32_t number, double value);
+
+/* Adds a point: where it is on the axis, and as many values as the series has. */
+int towpath_panel_push(towpath_task *task, towpath_panel *panel, uint32_t series, double at,
+                       const double *values, size_t count);
+
+/* Tells who follows that nothing more comes, and takes the name away. They get so long to take it. */
+int towpath_panel_finish(towpath_task *task, towpath_panel *panel, int64_t patience);
+
+/* Another task's panel. TOWPATH_E_NOT_FOUND: none is shown; TOWPATH_NONE: no answer in time. */
+typedef struct towpath_view towpath_view;
+int towpath_view_open(towpath_task *task, const char *name, int64_t timeout, towpath_view **view);
+
+typedef struct towpath_shown {
+    double value; /* of a parameter */
+    double least; /* of a field: rows */
+    double most;  /* of a field: columns */
+    uint32_t kind;
+    uint32_t count; /* choices, or values of a point */
+    char name[72];
+    char unit[72];
+    char over[72];
+} towpath_shown;
+
+/* What there is, by number from 0; TOWPATH_NONE beyond the last. */
+int towpath_view_parameter(towpath_task *task, towpath_view *view, uint32_t number,
+                           towpath_shown *shown);
+int towpath_view_series(towpath_task *task, towpath_view *view, uint32_t number,
+                        towpath_shown *shown);
+
+/* The name of a choice, or of a curve, of the parameter or series of this number. */
+int towpath_view_name(towpath_task *task, towpath_view *view, const towpath_shown *shown,
+                      uint32_t number, uint32_t which, char (*name)[72]);
+
+/* Gives a parameter another value, and waits until its task has it. */
+int towpath_view_set(towpath_task *task, towpath_view *view, const char *name, double value,
+                     int64_t timeout);
+
+enum towpath_told_kind { TOWPATH_CHANGED = 1, TOWPATH_POINT = 2, TOWPATH_OVER = 3 };
+
+typedef struct towpath_told {
+    uint32_t kind;
+    uint32_t number;      /* of the parameter or series */
+    double value;         /* of the parameter; of a point: where it is on the axis */
+    const double *values; /* of a point: until the next call with this view */
+    size_t count;
+    uint64_t lost;  /* points of this series left out before this one */
+    towpath_id by;  /* who wanted the change; 0: the program itself */
+} towpath_told;
+
+/* What there is to tell next: first what the series have kept. After TOWPATH_OVER nothing comes. */
+int towpath_view_next(towpath_task *task, towpath_view *view, int64_t timeout, towpath_told *told);
+
+/* Wants to be told no more, and frees the view. towpath_view_free frees it without a word: then the
+ * panel tells this task on until it ends. */
+int towpath_view_close(towpath_task *task, towpath_view *view);
+void towpath_view_free(towpath_view *view);
+
 #ifdef __cplusplus
 }
 #endif

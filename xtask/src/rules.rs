@@ -146,6 +146,7 @@ pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((VM, "message")), target: "message" },
     FuzzRule { module: Some((VM, "talk")), target: "talk" },
     FuzzRule { module: Some((VM, "data")), target: "talk" },
+    FuzzRule { module: Some((VM, "panel")), target: "talk" },
     FuzzRule { module: Some((WIRE, "talk")), target: "talk" },
     FuzzRule { module: None, target: "tasks" },
     FuzzRule { module: Some((PROTO, "endpoint/hello")), target: "hello" },

@@ -10,6 +10,7 @@
 //! | `channel` | channels of a task's own |
 //! | `machine`, `registry` | the virtual machine, groups and mailboxes |
 //! | `team`, `operation` | what tasks do together |
+//! | `panel` | parameters and results while a computation goes on |
 //!
 //! Functions are exported by name and documented in the header; none of them is a Rust interface.
 //! Every handle belongs to its caller. There is no global state.
@@ -23,6 +24,7 @@ mod given;
 mod handle;
 mod machine;
 mod operation;
+mod panel;
 mod posted;
 mod receive;
 mod registry;

@@ -30,6 +30,7 @@ mod media;
 mod metrics;
 mod network;
 mod outputs;
+mod panel;
 mod plan;
 mod pvm;
 mod reserve;
@@ -133,6 +134,8 @@ enum Command {
     Attach(jobs::AttachArgs),
     /// Run an application, and show its picture
     Demo(demo::DemoArgs),
+    /// See and change what tasks show while they compute
+    Panel(panel::PanelArgs),
     /// PVM's console
     Pvm(pvm::PvmArgs),
     /// Look into video files
@@ -306,6 +309,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Metrics(args) => metrics::metrics(&vm()?, &args),
         Command::Explain(args) => explain::explain(&vm()?, &args),
         Command::Links(args) => links::links(&vm()?, &args),
+        Command::Panel(args) => panel::panel(&vm()?, &args),
         Command::Network(args) => network::network(&vm()?, &args),
         Command::Channels(args) => network::channels(&vm()?, &args),
         Command::Logs(args) => logs::logs(&vm()?, &args),

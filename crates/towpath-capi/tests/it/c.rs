@@ -53,7 +53,7 @@ fn header() -> String {
 
 #[test]
 fn every_function_of_the_header_is_called_by_a_program() {
-    let programs = ["tour", "hosts", "misuse"].map(|name| {
+    let programs = ["tour", "hosts", "misuse", "panel"].map(|name| {
         std::fs::read_to_string(format!("{ROOT}/crates/towpath-capi/tests/c/{name}.c")).unwrap()
     });
     let called: BTreeSet<String> = programs.iter().flat_map(|text| called(text)).collect();
@@ -161,6 +161,13 @@ fn what_some_start_and_others_wait_for_comes_together_on_one_host_and_on_two() {
         let how = [&["-n", "5", "--timeout", "120s"], how].concat();
         under_a_daemon("mixed", &flags, &["--hosts", "2"], [&how, &[]]);
     }
+}
+
+#[test]
+fn one_task_sees_and_steers_what_two_others_compute() {
+    let flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L"];
+    let how = ["-n", "3", "--spread", "--timeout", "120s"];
+    under_a_daemon("panel", &flags, &["--hosts", "2"], [&how, &[]]);
 }
 
 /// Runs `misuse.c` as two tasks of one host; what they said.

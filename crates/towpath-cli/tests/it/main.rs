@@ -17,6 +17,7 @@ mod measured;
 mod media;
 mod metrics;
 mod network;
+mod panel;
 mod plan;
 mod plan_buffer;
 mod plan_conventions;

@@ -12,11 +12,12 @@ mod view;
 pub use error::PanelError;
 pub use show::Panel;
 pub use towpath_vm::panel::{
-    BoardError, Counts, Form, Kind, Parameter, ParameterId, Point, Refusal, Series, SeriesId, Told,
-    ValueError,
+    BoardError, CHOICES_MAX, Counts, Form, Kind, Parameter, ParameterId, Point, Refusal,
+    SERIES_MAX, Series, SeriesId, Told, ValueError,
 };
 pub use view::{View, panels};
 
+use towpath_vm::talk::RegistryOp;
 use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT, Tag};
 
 /// To panels, and from them.
@@ -25,6 +26,12 @@ const FROM_PANELS: u32 = CONTEXT_OWN + 4;
 const _: () = assert!(FROM_PANELS < CONTEXT_OWN + CONTEXTS_KEPT);
 /// Names of the mailboxes in which panels are found.
 const MAILBOX: &str = "panel.";
+
+/// Whether there is a panel, and whose.
+fn look_up(mailbox: &str) -> RegistryOp {
+    let name = mailbox.to_owned();
+    RegistryOp::Get { name, index: None, from: 0, delete: false, wait: false }
+}
 
 /// The tag of a panel's messages: of 2⁶⁴, so that two panels of one task do not meet (FNV-1a).
 fn tag_of(name: &str) -> Tag {

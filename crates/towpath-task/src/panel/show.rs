@@ -11,7 +11,7 @@ use towpath_wire::TaskId;
 use towpath_wire::talk::Tag;
 
 use super::error::PanelError;
-use super::{FROM_PANELS, MAILBOX, TO_PANELS, tag_of};
+use super::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
 use crate::error::{AskError, SendError};
 use crate::message::Envelope;
 use crate::task::Task;
@@ -129,6 +129,13 @@ impl Panel {
     /// Makes it known under its name, until [`Panel::finish`] or the task's end.
     pub fn show(&mut self, task: &mut Task) -> Result<(), PanelError> {
         let name = format!("{MAILBOX}{}", self.name);
+        // Who has an entry may write it anew: that another panel of this task is shown says only a
+        // look.
+        match task.mail_get(look_up(&name)) {
+            Ok(_) => return Err(PanelError::Shown(self.name.clone())),
+            Err(AskError::Fault(Fault::NotFound)) => {}
+            Err(other) => return Err(other.into()),
+        }
         let rules = MailRules::default();
         let content = PANEL_VERSION.to_le_bytes().to_vec();
         match task.mail_put(&name, None, rules, 0, content) {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use towpath_vm::matching::Wanted;
 use towpath_vm::panel::{Misfit, PANEL_VERSION, Parameter, ROOM, Series, TEXT_MAX, Told, Viewed};
-use towpath_vm::talk::{Fault, RegistryOp};
+use towpath_vm::talk::Fault;
 use towpath_wire::TaskId;
 use towpath_wire::talk::Tag;
 
 use super::error::PanelError;
-use super::{FROM_PANELS, MAILBOX, TO_PANELS, tag_of};
+use super::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
 use crate::deadline::Deadline;
 use crate::error::{AskError, SendError};
 use crate::message::{Envelope, Message};
@@ -80,10 +80,7 @@ impl View {
         if name.is_empty() || name.len() > TEXT_MAX || name.contains('*') {
             return Err(none());
         }
-        let mailbox = format!("{MAILBOX}{name}");
-        let get =
-            RegistryOp::Get { name: mailbox, index: None, from: 0, delete: false, wait: false };
-        let mail = match task.mail_get(get) {
+        let mail = match task.mail_get(look_up(&format!("{MAILBOX}{name}"))) {
             Ok(mail) => mail,
             Err(AskError::Fault(Fault::NotFound)) => return Err(none()),
             Err(other) => return Err(other.into()),
@@ -134,6 +131,11 @@ impl View {
     /// All series, by number.
     pub fn series(&self) -> &[Series] {
         self.viewed.series()
+    }
+
+    /// Whether this task was told all that the series had kept when it began to follow.
+    pub fn has_kept(&self) -> bool {
+        self.viewed.has_kept() && self.waiting.is_empty()
     }
 
     fn say(&self, task: &mut Task, words: &[u8]) -> Result<(), PanelError> {

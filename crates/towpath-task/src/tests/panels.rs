@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use towpath_vm::panel::PANEL_VERSION;
 use towpath_vm::talk::{
-    Answer, MailRules, Mailbox, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask, WatchEvent,
+    Answer, Fault, MailRules, Mailbox, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask,
+    WatchEvent,
 };
 
 use super::actors::with_ring;
@@ -14,15 +15,26 @@ use crate::task::Task;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Answers the next question about mailboxes.
-fn answer(side: &mut Side, answers: impl FnOnce(RegistryOp) -> RegistryAnswer) {
+/// The next question about mailboxes.
+fn asked(side: &mut Side) -> (u64, RegistryOp) {
     loop {
         let heard = side.hear();
         if let Heard::Control(ToDaemon::Ask { number, question: Question::Registry(op) }) = heard {
-            side.say(&ToTask::Answer { number, answer: Ok(Answer::Registry(answers(op))) });
-            return;
+            return (number, op);
         }
     }
+}
+
+/// Answers it.
+fn answer(side: &mut Side, answers: impl FnOnce(RegistryOp) -> RegistryAnswer) {
+    let (number, op) = asked(side);
+    side.say(&ToTask::Answer { number, answer: Ok(Answer::Registry(answers(op))) });
+}
+
+/// Says no to it.
+fn fault(side: &mut Side, fault: Fault) {
+    let (number, _) = asked(side);
+    side.say(&ToTask::Answer { number, answer: Err(fault) });
 }
 
 /// A panel that is shown.
@@ -32,6 +44,7 @@ fn shown(task: &mut Task, side: &mut Side) -> Panel {
     panel.series(Series::curves("hottest", &["inside"]).keep(2)).unwrap();
     std::thread::scope(|scope| {
         let shows = scope.spawn(|| panel.show(task));
+        fault(side, Fault::NotFound);
         answer(side, |op| {
             let RegistryOp::Put { name, content, rules, .. } = op else { panic!("{op:?}") };
             assert_eq!((&name[..], rules), ("panel.heat", MailRules::default()));
@@ -97,6 +110,24 @@ fn another_task_sees_steers_and_follows() {
     });
     let counts = panel.counts();
     assert_eq!((counts.set, counts.refused, counts.lost, counts.malformed), (1, 0, 0, 0));
+}
+
+#[test]
+fn of_one_name_there_is_one() {
+    let (mut a, mut a_side, _b, _b_side) = with_ring();
+    let mut panel = Panel::new("heat").unwrap();
+    let found = mail(&a);
+    std::thread::scope(|scope| {
+        let shows = scope.spawn(|| [panel.show(&mut a), panel.show(&mut a)]);
+        // It is there; or another task was faster.
+        answer(&mut a_side, |_| found);
+        fault(&mut a_side, Fault::NotFound);
+        fault(&mut a_side, Fault::Exists);
+        for why in shows.join().unwrap() {
+            assert!(matches!(why, Err(PanelError::Shown(_))), "{why:?}");
+        }
+    });
+    assert_eq!(panel.serve(&mut a).unwrap(), 0, "nobody sees it");
 }
 
 #[test]

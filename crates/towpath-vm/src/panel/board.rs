@@ -397,15 +397,11 @@ impl Board {
             return;
         }
         let (parameters, series) = (self.parameters.clone(), self.series.clone());
+        let points = self.kept.iter().flatten();
+        let kept = points.filter(|point| follower.point(point, &mut None)).count() as u64;
         // What there is counts for nothing: it comes once, and has limits of its own.
-        follower.out.push_back(words(&FromPanel::Shown { nonce, parameters, series }));
+        follower.out.push_front(words(&FromPanel::Shown { nonce, kept, parameters, series }));
         self.followers.push(follower);
-        let number = self.followers.len() - 1;
-        for kept in &self.kept {
-            for point in kept {
-                self.followers[number].point(point, &mut None);
-            }
-        }
     }
 
     /// A task has ended, or does not want to hear more.

@@ -90,8 +90,12 @@ fn a_follower_sees_what_there_is_and_what_changes_and_gets_answers() {
     assert_eq!(ann.view.parameters(), board.parameters());
     let at: Vec<f64> = ann.points(0).iter().map(|point| point.at).collect();
     assert_eq!(at, [2.0, 3.0, 4.0], "the last three are kept");
+    assert!(ann.view.has_kept());
 
     let mut bob = Follower::new(2, &mut board, ROOM);
+    deliver(&mut board, &mut [&mut bob]);
+    bob.read(&mut board);
+    assert!(bob.view.is_shown() && !bob.view.has_kept());
     let (question, set) = ann.view.set(rate, 0.25);
     assert!(board.handle(ann.id, &set));
     assert_eq!(board.value(ParameterId(rate)), Ok(0.25));

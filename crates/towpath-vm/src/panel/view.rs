@@ -55,6 +55,8 @@ pub struct Viewed {
     parameters: Vec<Parameter>,
     series: Vec<Series>,
     is_shown: bool,
+    /// Points still to come that the series had kept.
+    kept: u64,
     /// Bytes taken that the board was not told of.
     taken: u64,
     room: u64,
@@ -65,14 +67,27 @@ impl Viewed {
     /// Begins to follow: the first message to the board. `nonce`: of no other view of this task.
     pub fn begin(nonce: u64, room: u64) -> (Self, Vec<u8>) {
         let (parameters, series) = (Vec::new(), Vec::new());
-        let this =
-            Self { nonce, parameters, series, is_shown: false, taken: 0, room, questions: 0 };
+        let this = Self {
+            nonce,
+            parameters,
+            series,
+            is_shown: false,
+            kept: 0,
+            taken: 0,
+            room,
+            questions: 0,
+        };
         (this, encode(&ToPanel::Follow { nonce, room }, Vec::new()))
     }
 
     /// Whether it was told what there is.
     pub const fn is_shown(&self) -> bool {
         self.is_shown
+    }
+
+    /// Whether it was told all that the series had kept when it began.
+    pub const fn has_kept(&self) -> bool {
+        self.is_shown && self.kept == 0
     }
 
     /// All parameters, by number, as they were last told.
@@ -108,8 +123,8 @@ impl Viewed {
         let say: FromPanel = decode(bytes).map_err(|_| Misfit::Malformed(bytes.len()))?;
         if !self.is_shown {
             match say {
-                FromPanel::Shown { nonce, parameters, series } if nonce == self.nonce => {
-                    (self.parameters, self.series) = (parameters, series);
+                FromPanel::Shown { nonce, kept, parameters, series } if nonce == self.nonce => {
+                    (self.kept, self.parameters, self.series) = (kept, parameters, series);
                     self.is_shown = true;
                 }
                 FromPanel::Refused { nonce, why } if nonce == self.nonce => return Err(why.into()),
@@ -135,6 +150,7 @@ impl Viewed {
             }
             FromPanel::Point(point) => {
                 self.taken += bytes.len() as u64;
+                self.kept = self.kept.saturating_sub(1);
                 let series = self.series.get(usize::from(point.series));
                 if series.is_none_or(|series| series.values() != point.values.len()) {
                     return Err(malformed);

@@ -51,10 +51,12 @@ pub enum Refusal {
 /// From a board to a follower.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromPanel {
-    /// What there is, with the values of now. What the series keep comes behind it as points.
+    /// What there is, with the values of now.
     Shown {
         /// From the question.
         nonce: u64,
+        /// So many points follow that the series have kept.
+        kept: u64,
         /// By number.
         parameters: Vec<Parameter>,
         /// By number.

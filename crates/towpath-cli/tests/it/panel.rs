@@ -1,0 +1,107 @@
+//! `panel`: what tasks show while they compute, seen and steered from outside.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Vm, built, text};
+
+fn steered() -> PathBuf {
+    built::built(&["examples/steered"], &["-p", "towpath", "--example", "steered"])
+}
+
+/// Three tasks on two hosts that compute until they are told to stop, and show a panel.
+fn rod(vm: &Vm) -> Child {
+    let program = steered();
+    let run = ["run", "--spread", "-n", "3", "--", program.to_str().unwrap()];
+    let run = vm.command(&run).stderr(Stdio::piped()).spawn().unwrap();
+    while text(&vm.towpath(&["panel"]).stdout).is_empty() {
+        std::thread::yield_now();
+    }
+    run
+}
+
+fn said(vm: &Vm, args: &[&str]) -> (Option<i32>, String, String) {
+    let out = vm.towpath(args);
+    (out.status.code(), text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn a_job_is_seen_steered_and_ended_from_outside() {
+    let vm = Vm::up(2);
+    let (code, told, why) = said(&vm, &["panel"]);
+    assert!(code == Some(0) && told.is_empty() && why.contains("no panel is shown"), "{why}");
+    let mut run = rod(&vm);
+    let (code, told, _) = said(&vm, &["panel", "rod"]);
+    assert!(code == Some(0) && told.starts_with("panel rod of task h"), "{told}");
+    let heater = told.lines().find(|line| line.trim().starts_with("heater")).unwrap();
+    assert!(heater.contains("400 K") && heater.contains("from 0 to 3000"), "{told}");
+
+    let (code, told, why) = said(&vm, &["panel", "rod", "heater=9999", "heater=800"]);
+    assert_eq!((code, &told[..]), (Some(1), "heater = 800\n"), "{why}");
+    assert!(why.contains("heater: 9999 is not from 0 to 3000"), "{why}");
+    let (code, _, why) = said(&vm, &["panel", "rod", "cooler=1"]);
+    assert!(code == Some(255) && why.contains("hint: it has heater, running"), "{why}");
+    let (code, _, why) = said(&vm, &["panel", "pipe"]);
+    assert!(code == Some(255) && why.contains("no panel `pipe`"), "{why}");
+
+    // What comes of it is told as it comes, and drawn.
+    let page = vm.file("page.html");
+    let follow = ["panel", "rod", "--follow", "--json", "--points", "40", "--html"];
+    let (code, told, why) = said(&vm, &[&follow[..], &[page.to_str().unwrap()]].concat());
+    assert_eq!(code, Some(0), "{why}");
+    let points: Vec<Value> = told.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(points.len(), 40);
+    let mean = |point: &Value| point["values"][0].as_f64().filter(|_| point["series"] == "mean");
+    let means: Vec<f64> = points.iter().filter_map(mean).collect();
+    assert!(means.is_sorted() && means.len() > 1, "it grows warmer: {means:?}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("heater = 800 K"), "{page}");
+
+    // A follower hears of changes by others, and of the end.
+    let follow = vm.command(&["panel", "rod", "--follow"]).stdout(Stdio::piped()).spawn();
+    let mut follow = follow.unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|line| line.starts_with("ends ")), "it follows");
+    assert_eq!(said(&vm, &["panel", "rod", "running=off"]).0, Some(0));
+    assert!(lines.any(|line| line.starts_with("running = off  (by h")));
+    assert_eq!(follow.wait().unwrap().code(), Some(0));
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert!(said(&vm, &["panel"]).1.is_empty());
+}
+
+#[test]
+fn whoever_looks_on_may_be_killed_and_the_job_too() {
+    let vm = Vm::up(2);
+    let mut run = rod(&vm);
+    // More of them than a panel has places for, one after another.
+    for _ in 0..20 {
+        let follow = vm.command(&["panel", "rod", "--follow"]).stdout(Stdio::piped()).spawn();
+        let mut follow = follow.unwrap();
+        let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+        assert!(lines.next().is_some_and(|line| line.is_ok()));
+        follow.kill().unwrap();
+        follow.wait().unwrap();
+    }
+    let follow = vm
+        .command(&["panel", "rod", "--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut follow = follow.unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    assert!(lines.next().is_some_and(|line| line.is_ok()));
+    Vm::signal(run.id(), "-KILL");
+    run.wait().unwrap();
+    // Its tasks end with it.
+    lines.for_each(drop);
+    let out = follow.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(255));
+    assert!(
+        text(&out.stderr).contains("which showed the panel, has ended"),
+        "{}",
+        text(&out.stderr)
+    );
+}
