@@ -1,7 +1,7 @@
 //! What a task may write to its daemon, and a daemon to another about tasks: headers, fronts of
 //! frames, control frames, pieces. Any bytes decode or fail, what decodes comes back from its
-//! encoding, and what is allocated on the way is bounded by the bytes' length. So for what tasks say
-//! to panels and these to them, whose own sides take any bytes.
+//! encoding, and what is allocated on the way is bounded by the bytes' length. So for what tasks
+//! say to panels and these to them, whose own sides take any bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int};
 use std::ptr::null;
 
-use towpath_task::Team;
 use towpath_task::panel::{
     BoardError, Form, Kind, Panel, PanelError, Parameter, ParameterId, Series, SeriesId, Told, View,
 };
+use towpath_task::{TaskId, Team};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, Out, field, needed, put, timeout};
@@ -161,7 +161,7 @@ impl CParameter {
         let whole = self.value as i64;
         let parameter = match self.kind {
             REAL => Parameter::real(name, self.value),
-            WHOLE if whole as f64 == self.value => Parameter::whole(name, whole),
+            WHOLE if (whole as f64 - self.value).abs() <= 0.0 => Parameter::whole(name, whole),
             WHOLE => {
                 return Err(Failure::argument(format!("{name}: {} is not whole", self.value)));
             }
@@ -379,7 +379,7 @@ unsafe extern "C" fn towpath_panel_finish(
     patience: i64,
 ) -> c_int {
     let call = |inner: &mut Inner, panel: &mut Panel| {
-        let patience = timeout(patience).unwrap_or(std::time::Duration::from_secs(3600));
+        let patience = timeout(patience).unwrap_or(std::time::Duration::from_hours(1));
         panel.finish_within(&mut inner.task, patience)?;
         Ok(Done::Yes)
     };
@@ -542,7 +542,7 @@ unsafe extern "C" fn towpath_view_next(
         let Some(told) = told else { return Ok(Done::No) };
         let told = match told {
             Told::Changed { parameter, value, by } => {
-                let by = by.map_or(0, |by| by.to_raw());
+                let by = by.map_or(0, TaskId::to_raw);
                 CTold { kind: CHANGED, number: parameter.into(), value, by, ..nothing }
             }
             Told::Point(point) => {

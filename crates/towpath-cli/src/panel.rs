@@ -230,20 +230,16 @@ fn short(value: f64) -> f64 {
 fn point_text(series: &Series, point: &Point) -> String {
     let over = visible(series.over_text());
     let lost = if point.lost == 0 { String::new() } else { format!("  ({} lost)", point.lost) };
-    let values = match series.form() {
-        Form::Curves(curves) => {
-            let each = curves.iter().zip(&point.values);
-            each.map(|(name, value)| format!("{} {}", visible(name), short(*value)))
-                .collect::<Vec<_>>()
-        }
-        _ => {
-            let values = || point.values.iter().copied();
-            let mean = values().sum::<f64>() / values().count().max(1) as f64;
-            let least = values().fold(f64::INFINITY, f64::min);
-            let most = values().fold(f64::NEG_INFINITY, f64::max);
-            let [least, mean, most] = [least, mean, most].map(short);
-            vec![format!("least {least}"), format!("mean {mean}"), format!("greatest {most}")]
-        }
+    let values = if let Form::Curves(curves) = series.form() {
+        let each = curves.iter().zip(&point.values);
+        each.map(|(name, value)| format!("{} {}", visible(name), short(*value))).collect()
+    } else {
+        let values = || point.values.iter().copied();
+        let mean = values().sum::<f64>() / values().count().max(1) as f64;
+        let least = values().fold(f64::INFINITY, f64::min);
+        let most = values().fold(f64::NEG_INFINITY, f64::max);
+        let [least, mean, most] = [least, mean, most].map(short);
+        vec![format!("least {least}"), format!("mean {mean}"), format!("greatest {most}")]
     };
     let (name, unit) = (visible(series.name()), visible(series.unit_text()));
     format!("{name}  {over} {}: {} {unit}{lost}", point.at, values.join(", ")).trim_end().into()
@@ -299,7 +295,6 @@ fn follow(
             return Ok(false);
         }
         match view.next(task, Some(LOOK))? {
-            None => {}
             Some(Told::Over) => break,
             Some(Told::Point(point)) => {
                 left -= 1;
@@ -325,7 +320,7 @@ fn follow(
                     putln!("{name} = {}  (by {by})", visible(&value))?;
                 }
             }
-            Some(_) => {}
+            _ => {}
         }
     }
     Ok(true)

@@ -111,9 +111,10 @@ impl Task {
                 asks |= self.ask_direct(task, len);
             }
         }
-        Ok(if asks {
-            self.flush()?
-        })
+        if asks {
+            self.flush()?;
+        }
+        Ok(())
     }
 
     /// Sends to those of `to` that have a stream with room, where that takes less time than the

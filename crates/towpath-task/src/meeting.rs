@@ -5,8 +5,8 @@
 //! A team whose members are all on one host takes to this at its [`PRACTICE`]th barrier, if each
 //! has a ring to each and one of the [`EPOCHS`] words is free at all of them; else it tries again
 //! after twice as many. It keeps the word until it is dropped; for ever if it has failed, since a
-//! member that has not heard so may still wait for the word to grow. Words only ever grow, so one that
-//! is read late says no less than it did, and a member that has begun several barriers has come
+//! member that has not heard so may still wait for the word to grow. Words only ever grow, so one
+//! read late says no less than it did, and a member that has begun several barriers has come
 //! to each of them.
 //!
 //! **Waiting.** Where members share processors, one that waits lets others run
@@ -39,24 +39,22 @@ pub(crate) const fn is_due(count: u32) -> bool {
 pub(crate) struct Meeting {
     /// The last barrier that this member has come to.
     meets: Meets,
-    used: Arc<AtomicU32>,
-    /// No other team of this task is to have the word.
-    is_kept: bool,
+    /// None: no other team of this task is to have the word.
+    used: Option<Arc<AtomicU32>>,
 }
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        if self.is_kept {
-            return;
+        if let Some(used) = &self.used {
+            used.fetch_and(!(1 << self.meets.which), Ordering::Relaxed);
         }
-        self.used.fetch_and(!(1 << self.meets.which), Ordering::Relaxed);
     }
 }
 
 impl Meeting {
     /// The team has failed.
-    pub(crate) const fn keep(&mut self) {
-        self.is_kept = true;
+    pub(crate) fn keep(&mut self) {
+        self.used = None;
     }
 
     /// Says that this member has come to the next barrier; whoever comes last wakes the others.
@@ -109,7 +107,7 @@ impl Offer {
         // It stays in use.
         self.free &= !(1 << which);
         let meets = Meets { cards: Arc::clone(&self.cards), which, value };
-        Some(Meeting { meets, used: Arc::clone(&self.used), is_kept: false })
+        Some(Meeting { meets, used: Some(Arc::clone(&self.used)) })
     }
 
     /// The members have not agreed; some may think that they have, on whichever of the words.
@@ -153,8 +151,7 @@ mod tests {
     #[test]
     fn a_word_is_free_again_once_its_team_is_gone_and_no_other_is() {
         let used = Arc::new(AtomicU32::new(0b1011));
-        let meeting =
-            |which| Meeting { meets: alone(which, 1), used: Arc::clone(&used), is_kept: false };
+        let meeting = |which| Meeting { meets: alone(which, 1), used: Some(Arc::clone(&used)) };
         let mut failed = meeting(3);
         failed.keep();
         drop(failed);

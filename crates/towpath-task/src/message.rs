@@ -61,9 +61,9 @@ pub struct Arrived<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A received message. A long one of a task on the same host stands in its sender's memory: it is to
-/// be read before this task leaves or is dropped, after which the sender may write something else
-/// there; it may be dropped at any time.
+/// A received message. A long one of a task on the same host stands in its sender's memory: it is
+/// to be read before this task leaves or is dropped, after which the sender may write something
+/// else there; it may be dropped at any time.
 #[derive(Debug)]
 pub struct Message {
     about: Received,

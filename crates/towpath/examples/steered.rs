@@ -20,7 +20,7 @@ use towpath::task::panel::{Panel, Parameter, Series};
 /// Points of each task; the heater is left of the first one's, and ice right of the last one's.
 const POINTS: usize = 1000;
 /// Steps between two agreements.
-const STEPS: usize = 200;
+const STEPS: i32 = 200;
 /// How fast heat spreads: stable up to a half.
 const A: f64 = 0.4;
 /// Nobody sees more than so many pictures a second.
@@ -44,22 +44,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     for round in 0..rounds {
         let begun = Instant::now();
         panel.agree(&mut job.task, &mut job.team)?;
-        if panel.value(running)? == 0.0 {
+        if panel.value(running)? < 1.0 {
             break;
         }
         for step in 0..STEPS {
             if rank == 0 {
                 rod[0] = panel.value(heater)?;
             } else {
-                job.task.send_slice(job.member(rank - 1), step as i32, &rod[1..2])?;
+                job.task.send_slice(job.member(rank - 1), step, &rod[1..2])?;
             }
             if rank + 1 < size {
-                job.task.send_slice(job.member(rank + 1), step as i32, &rod[POINTS..=POINTS])?;
-                let right = job.wanted(rank + 1).tag(step as i32);
+                job.task.send_slice(job.member(rank + 1), step, &rod[POINTS..=POINTS])?;
+                let right = job.wanted(rank + 1).tag(step);
                 job.task.recv_slice_into(&right, &mut rod[POINTS + 1..])?;
             }
             if rank > 0 {
-                let left = job.wanted(rank - 1).tag(step as i32);
+                let left = job.wanted(rank - 1).tag(step);
                 job.task.recv_slice_into(&left, &mut rod[..1])?;
             }
             for at in 1..=POINTS {

@@ -42,7 +42,11 @@ pub enum PanelError {
     #[error("task {0}, which showed the panel, has ended")]
     Ended(TaskId),
     /// The panel's task has not answered.
-    #[error("task {task} has not answered for {} s\nhint: it answers where its program calls serve()", .after.as_secs_f64())]
+    #[error(
+        "task {task} has not answered for {} s\n\
+         hint: it answers where its program calls serve()",
+        .after.as_secs_f64()
+    )]
     Silent {
         /// The task.
         task: TaskId,

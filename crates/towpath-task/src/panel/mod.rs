@@ -6,6 +6,7 @@
 //! computation that nobody looks at pays for a glance.
 
 mod error;
+mod place;
 mod show;
 mod view;
 
@@ -16,27 +17,3 @@ pub use towpath_vm::panel::{
     SERIES_MAX, Series, SeriesId, Told, ValueError,
 };
 pub use view::{View, panels};
-
-use towpath_vm::talk::RegistryOp;
-use towpath_wire::talk::{CONTEXT_OWN, CONTEXTS_KEPT, Tag};
-
-/// To panels, and from them.
-const TO_PANELS: u32 = CONTEXT_OWN + 3;
-const FROM_PANELS: u32 = CONTEXT_OWN + 4;
-const _: () = assert!(FROM_PANELS < CONTEXT_OWN + CONTEXTS_KEPT);
-/// Names of the mailboxes in which panels are found.
-const MAILBOX: &str = "panel.";
-
-/// Whether there is a panel, and whose.
-fn look_up(mailbox: &str) -> RegistryOp {
-    let name = mailbox.to_owned();
-    RegistryOp::Get { name, index: None, from: 0, delete: false, wait: false }
-}
-
-/// The tag of a panel's messages: of 2⁶⁴, so that two panels of one task do not meet (FNV-1a).
-fn tag_of(name: &str) -> Tag {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    hash.cast_signed()
-}

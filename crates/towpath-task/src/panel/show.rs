@@ -11,7 +11,7 @@ use towpath_wire::TaskId;
 use towpath_wire::talk::Tag;
 
 use super::error::PanelError;
-use super::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
+use super::place::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
 use crate::error::{AskError, SendError};
 use crate::message::Envelope;
 use crate::task::Task;
@@ -170,7 +170,9 @@ impl Panel {
         }
         let ended: Vec<TaskId> =
             self.board.followers().filter(|id| task.endpoint.has_ended(*id)).collect();
-        ended.into_iter().for_each(|id| self.board.forget(id));
+        for id in ended {
+            self.board.forget(id);
+        }
         self.tell(task)?;
         Ok(changes)
     }

@@ -13,7 +13,7 @@ use towpath_wire::TaskId;
 use towpath_wire::talk::Tag;
 
 use super::error::PanelError;
-use super::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
+use super::place::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
 use crate::deadline::Deadline;
 use crate::error::{AskError, SendError};
 use crate::message::{Envelope, Message};
@@ -21,6 +21,15 @@ use crate::task::Task;
 
 /// How long a panel's task has to answer: it does so only where its program says.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a wait for the panel's next message brought.
+enum Came {
+    /// None in time.
+    Late,
+    /// One that tells nothing.
+    Nothing,
+    Told(Told),
+}
 
 /// Names of all panels that are shown now, with the tasks that show them.
 pub fn panels(task: &mut Task) -> Result<Vec<(String, TaskId)>, PanelError> {
@@ -106,7 +115,7 @@ impl View {
         view.say(task, &first)?;
         let deadline = Deadline::after(Some(patience));
         while !view.viewed.is_shown() {
-            if view.take(task, deadline)?.is_none() {
+            if matches!(view.take(task, deadline)?, Came::Late) {
                 return Err(PanelError::Silent { task: panel, after: patience });
             }
         }
@@ -146,12 +155,8 @@ impl View {
         }
     }
 
-    /// Takes the next message; none came in time. Inside: whether there is anything to tell.
-    fn take(
-        &mut self,
-        task: &mut Task,
-        deadline: Deadline,
-    ) -> Result<Option<Option<Told>>, PanelError> {
+    /// Takes the next message.
+    fn take(&mut self, task: &mut Task, deadline: Deadline) -> Result<Came, PanelError> {
         let wanted = Wanted::any().from(self.panel).tag(self.tag).context(FROM_PANELS);
         task.waits.awaited = Some(self.panel);
         let over = Arc::clone(&self.has_ended);
@@ -163,12 +168,13 @@ impl View {
             let has_ended = over.load(Ordering::Relaxed) || task.endpoint.has_ended(panel);
             has_ended.then_some(None)
         })?;
-        let Some(came) = came else { return Ok(None) };
+        let Some(came) = came else { return Ok(Came::Late) };
         let message = came.ok_or(PanelError::Ended(self.panel))?;
         match self.viewed.handle(message.bytes()) {
-            Ok(told) => {
-                self.is_over |= told == Some(Told::Over);
-                Ok(Some(told))
+            Ok(None) => Ok(Came::Nothing),
+            Ok(Some(told)) => {
+                self.is_over |= told == Told::Over;
+                Ok(Came::Told(told))
             }
             Err(Misfit::Refused(why)) => Err(why.into()),
             Err(why) => Err(PanelError::Nonsense { task: self.panel, why }),
@@ -194,9 +200,9 @@ impl View {
         let deadline = Deadline::after(timeout);
         loop {
             match self.take(task, deadline)? {
-                None => return Ok(None),
-                Some(Some(told)) => return Ok(Some(told)),
-                Some(None) => {}
+                Came::Late => return Ok(None),
+                Came::Told(told) => return Ok(Some(told)),
+                Came::Nothing => {}
             }
         }
     }
@@ -215,12 +221,7 @@ impl View {
         value: f64,
         patience: Duration,
     ) -> Result<(), PanelError> {
-        let Some(number) = self.viewed.parameter_named(name) else {
-            let all: Vec<&str> = self.parameters().iter().map(Parameter::name).collect();
-            let there = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-            let name = name.chars().take(TEXT_MAX).collect();
-            return Err(PanelError::NoParameter { panel: self.name.clone(), name, there });
-        };
+        let number = self.number_of(name)?;
         self.parameters()[usize::from(number)].check(value)?;
         if self.is_over {
             return Err(PanelError::Ended(self.panel));
@@ -230,31 +231,36 @@ impl View {
         let deadline = Deadline::after(Some(patience));
         loop {
             match self.take(task, deadline)? {
-                None => return Err(PanelError::Silent { task: self.panel, after: patience }),
-                Some(Some(Told::Answer { question, outcome })) if question == asked => {
+                Came::Late => {
+                    return Err(PanelError::Silent { task: self.panel, after: patience });
+                }
+                Came::Told(Told::Answer { question, outcome }) if question == asked => {
                     return outcome.map_err(PanelError::Denied);
                 }
-                Some(Some(Told::Over)) => {
-                    self.waiting.push_back(Told::Over);
-                    return Err(PanelError::Ended(self.panel));
+                Came::Told(told) => {
+                    self.waiting.push_back(told);
+                    if self.is_over {
+                        return Err(PanelError::Ended(self.panel));
+                    }
                 }
-                Some(told) => self.waiting.extend(told),
+                Came::Nothing => {}
             }
         }
     }
 
     /// A value for a parameter as people write it: `0.4`, `on`, the name of a choice.
     pub fn read(&self, name: &str, text: &str) -> Result<f64, PanelError> {
-        let parameter = self.parameters().iter().find(|parameter| parameter.name() == name);
-        match parameter {
-            Some(parameter) => Ok(parameter.read(text)?),
-            None => {
-                let all: Vec<&str> = self.parameters().iter().map(Parameter::name).collect();
-                let there = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-                let name = name.chars().take(TEXT_MAX).collect();
-                Err(PanelError::NoParameter { panel: self.name.clone(), name, there })
-            }
-        }
+        let number = self.number_of(name)?;
+        Ok(self.parameters()[usize::from(number)].read(text)?)
+    }
+
+    fn number_of(&self, name: &str) -> Result<u16, PanelError> {
+        self.viewed.parameter_named(name).ok_or_else(|| {
+            let all: Vec<&str> = self.parameters().iter().map(Parameter::name).collect();
+            let there = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+            let name = name.chars().take(TEXT_MAX).collect();
+            PanelError::NoParameter { panel: self.name.clone(), name, there }
+        })
     }
 
     /// Wants to be told no more. What was on its way is dropped.
@@ -266,8 +272,8 @@ impl View {
         let deadline = Deadline::after(Some(PATIENCE));
         while !self.is_over {
             match self.take(task, deadline) {
-                Ok(Some(_)) => {}
-                Ok(None) | Err(PanelError::Ended(_)) => break,
+                Ok(Came::Told(_) | Came::Nothing) => {}
+                Ok(Came::Late) | Err(PanelError::Ended(_)) => break,
                 Err(other) => return Err(other),
             }
         }

@@ -18,6 +18,7 @@
 //! one says how many were.
 
 mod board;
+mod limits;
 mod parameter;
 mod series;
 #[cfg(test)]
@@ -26,30 +27,11 @@ mod view;
 mod words;
 
 pub use board::{Board, BoardError, Counts, ParameterId, SeriesId};
+pub use limits::{
+    CHOICES_MAX, FOLLOWERS_MAX, KEPT_MAX, PANEL_VERSION, PARAMETERS_MAX, ROOM, ROOM_KEPT, ROOM_MAX,
+    SERIES_MAX, TEXT_MAX, VALUES_MAX,
+};
 pub use parameter::{Kind, Parameter, ValueError};
 pub use series::{Form, Point, Series};
 pub use view::{Misfit, Told, Viewed};
 pub use words::{FromPanel, Refusal, ToPanel};
-
-/// Of what a board and its followers say to each other; both must speak the same.
-pub const PANEL_VERSION: u32 = 1;
-/// Longest name, unit or choice, in bytes.
-pub const TEXT_MAX: usize = 64;
-/// Most parameters of a board.
-pub const PARAMETERS_MAX: usize = 256;
-/// Most choices of a parameter.
-pub const CHOICES_MAX: usize = 64;
-/// Most series of a board.
-pub const SERIES_MAX: usize = 64;
-/// Most values of a point.
-pub const VALUES_MAX: usize = 65_536;
-/// Most bytes of values that a board keeps for followers to come, of all its series.
-pub const KEPT_MAX: usize = 4 << 20;
-/// Most followers of a board.
-pub const FOLLOWERS_MAX: usize = 16;
-/// The room that a follower usually names, in bytes.
-pub const ROOM: u64 = 2 << 20;
-/// The most that it may name.
-pub const ROOM_MAX: u64 = 8 << 20;
-/// Of a follower's room, what points leave for everything else.
-pub const ROOM_KEPT: u64 = 64 << 10;

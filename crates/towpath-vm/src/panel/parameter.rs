@@ -121,7 +121,7 @@ impl Parameter {
     /// What it may be, in words.
     pub fn wanted(&self) -> String {
         match &self.kind {
-            Kind::Real(least, most) if *least == -f64::MAX && *most == f64::MAX => {
+            Kind::Real(least, most) if *least <= -f64::MAX && *most >= f64::MAX => {
                 "a number".to_owned()
             }
             Kind::Real(least, most) => format!("from {least} to {most}"),
@@ -134,7 +134,7 @@ impl Parameter {
     /// A value as people write it.
     pub fn text_of(&self, value: f64) -> String {
         match &self.kind {
-            Kind::Switch => if value == 0.0 { "off" } else { "on" }.to_owned(),
+            Kind::Switch => if value.abs() <= 0.0 { "off" } else { "on" }.to_owned(),
             Kind::Choice(choices) => {
                 choices.get(value as usize).cloned().unwrap_or_else(|| value.to_string())
             }
@@ -148,12 +148,13 @@ impl Parameter {
 
     /// Whether it may be `value`.
     pub fn check(&self, value: f64) -> Result<(), ValueError> {
-        let is_whole = (-WHOLE_MAX..=WHOLE_MAX).contains(&value) && value as i64 as f64 == value;
+        let is = |other: f64| (value - other).abs() <= 0.0;
+        let is_whole = (-WHOLE_MAX..=WHOLE_MAX).contains(&value) && is(value as i64 as f64);
         let fits = match &self.kind {
             // Neither is true of a value that is no number.
             Kind::Real(least, most) => (*least..=*most).contains(&value),
             Kind::Whole(least, most) => is_whole && (*least..=*most).contains(&value),
-            Kind::Switch => value == 0.0 || value == 1.0,
+            Kind::Switch => is(0.0) || is(1.0),
             Kind::Choice(choices) => is_whole && value >= 0.0 && value < choices.len() as f64,
         };
         if fits { Ok(()) } else { Err(self.refused(value.to_string())) }

@@ -135,7 +135,7 @@ impl Viewed {
         }
         let malformed = Misfit::Malformed(bytes.len());
         match say {
-            FromPanel::Shown { .. } | FromPanel::Refused { .. } => return Err(malformed),
+            FromPanel::Shown { .. } | FromPanel::Refused { .. } => Err(malformed),
             FromPanel::Changed { parameter, value, by } => {
                 self.taken += bytes.len() as u64;
                 let Some(at) = self.parameters.get_mut(usize::from(parameter)) else {

@@ -8,6 +8,7 @@ use towpath_wire::TaskId;
 
 use super::parameter::Parameter;
 use super::series::{Point, Series};
+use super::{ROOM_KEPT, ROOM_MAX};
 
 /// From a follower to the board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub enum Refusal {
     #[error("it has {0} followers already, which is the limit")]
     Full(u32),
     /// Too much room, or too little.
-    #[error("room of {0} bytes: from {least} to {most}", least = super::ROOM_KEPT * 2, most = super::ROOM_MAX)]
+    #[error("room of {0} bytes: from {least} to {ROOM_MAX}", least = 2 * ROOM_KEPT)]
     Room(u64),
 }
 
