@@ -1,4 +1,5 @@
-//! Sequences of operations into two endpoints joined by an adversarial in-memory network.
+//! Sequences of operations into two endpoints joined by an adversarial in-memory network, by one
+//! link or by two.
 //!
 //! Always: no panic, poll loops end, message memory stays within its limit and all of it is back
 //! once both associations are over, and what the protocol keeps beside it stays within
@@ -22,11 +23,13 @@ use towpath_proto::{
 use towpath_wire::packet::{DATA_HEADER, Data, TAG};
 use towpath_wire::{Admission, ByteSize, ChannelId, Instant, LinkId, PathId, Reliability};
 
+/// Each host has both; the second carries nothing before a path is opened there.
+const LINKS: [LinkId; 2] = [LinkId(0), LinkId(1)];
+
 use crate::allocation;
 use crate::hostile::{Hostile, content, direction_of, reliability_of};
 use crate::keys::{Heard, Tapped};
 
-const LINK: LinkId = LinkId(0);
 /// Message memory of each host.
 const MEMORY: ByteSize = ByteSize::from_mib(1);
 /// Growth of the whole process's heap during one sequence at most: both message memories, the
@@ -72,6 +75,21 @@ pub enum Operation {
     Advance { step: u8 },
     /// A link changes.
     Path { side: bool, change: u8 },
+    /// The host that started the association opens a path on the second link; the other one tells
+    /// its address there.
+    OpenPath { side: bool },
+    /// A host uses a path no more.
+    RetirePath { side: bool, path: u8 },
+    /// A link carries nothing, or does again.
+    Silence { link: bool },
+}
+
+/// A datagram under way.
+#[derive(Clone)]
+struct Datagram {
+    to: usize,
+    link: LinkId,
+    bytes: Vec<u8>,
 }
 
 struct Host {
@@ -94,15 +112,17 @@ struct Host {
 struct World {
     now: Instant,
     hosts: [Host; 2],
-    flight: Vec<(usize, Vec<u8>)>,
+    flight: Vec<Datagram>,
+    /// By link.
+    silent: [bool; 2],
     /// Nobody closed and nobody forged: the promises hold.
     honest: bool,
     forged: u64,
     buf: Vec<u8>,
 }
 
-fn address(n: usize) -> SocketAddr {
-    ([10, 0, 0, n as u8], 7000).into()
+fn address(n: usize, link: LinkId) -> SocketAddr {
+    ([10, link.0 as u8, 0, n as u8], 7000).into()
 }
 
 fn config() -> Config {
@@ -180,13 +200,14 @@ impl World {
             now: Instant::ZERO,
             hosts: [Host::new(0), Host::new(1)],
             flight: Vec::new(),
+            silent: [false; 2],
             honest: true,
             forged: 0,
             buf: vec![0; 16 * 1024],
         };
         let connect = Connect {
-            link: LINK,
-            remote: address(1),
+            link: LINKS[0],
+            remote: address(1, LINKS[0]),
             key: world.hosts[1].endpoint.public_key(),
             admission: Admission::Member,
             psk: Psk::MEMBER,
@@ -269,9 +290,12 @@ impl World {
                     self.check_channel(1 - side, channel);
                 }
             }
-            AssociationEvent::PathOffered { .. } | AssociationEvent::PathRetired { .. } => {
-                assert!(!self.honest, "nobody has a second path");
+            AssociationEvent::PathOffered { link, remote, .. } => {
+                let other = (LINKS[1], address(1 - side, LINKS[1]));
+                assert!(!self.honest || (link, remote) == other, "an address of the peer's");
+                self.open_path(side);
             }
+            AssociationEvent::PathRetired { .. } => {}
             AssociationEvent::Noted(_) => assert!(!self.honest, "nobody makes notes"),
             // Time may jump here: whoever is heard again was silent.
             AssociationEvent::Silent | AssociationEvent::Heard => {}
@@ -283,10 +307,14 @@ impl World {
     }
 
     fn transmit(&mut self, side: usize, bytes: usize) -> bool {
+        LINKS.iter().fold(false, |any, link| self.transmit_by(side, *link, bytes) | any)
+    }
+
+    fn transmit_by(&mut self, side: usize, link: LinkId, bytes: usize) -> bool {
         let mut any = false;
         for _ in 0..TURNS_MAX {
             let h = &mut self.hosts[side];
-            let grant = Grant { bytes, ..Grant::free(LINK) };
+            let grant = Grant { bytes, ..Grant::free(link) };
             let mut batch = TxBatch::new(&mut self.buf, &h.memory, 16);
             let Some(t) = h.endpoint.poll_transmit(self.now, grant, &mut batch) else {
                 return any;
@@ -295,19 +323,22 @@ impl World {
             let handshake = self.buf[0] != 4;
             assert!(handshake || t.len <= bytes, "{} B, granted {bytes} B", t.len);
             assert!(t.len > 0 && t.len <= self.buf.len());
+            assert_eq!(t.link, link, "by the link that was asked to be filled");
+            let remote = address(1 - side, link);
+            assert!(!self.honest || t.remote == remote, "{} is not on {link:?}", t.remote);
             for datagram in self.buf[..t.len].chunks(t.segment) {
-                if self.flight.len() < FLIGHT_MAX {
-                    self.flight.push((1 - side, datagram.to_vec()));
+                if self.flight.len() < FLIGHT_MAX && !self.silent[usize::from(link.0)] {
+                    self.flight.push(Datagram { to: 1 - side, link, bytes: datagram.to_vec() });
                 }
             }
         }
         panic!("poll_transmit ends");
     }
 
-    fn deliver(&mut self, to: usize, mut datagram: Vec<u8>) {
-        let rx = RxMeta { link: LINK, remote: address(1 - to), ecn: 0, late: Duration::ZERO };
+    fn deliver(&mut self, Datagram { to, link, mut bytes }: Datagram) {
+        let rx = RxMeta { link, remote: address(1 - to, link), ecn: 0, late: Duration::ZERO };
         let h = &mut self.hosts[to];
-        h.endpoint.handle_datagram(self.now, rx, &mut datagram, &mut h.memory);
+        h.endpoint.handle_datagram(self.now, rx, &mut bytes, &mut h.memory);
         self.events(to);
     }
 
@@ -334,8 +365,8 @@ impl World {
             if !sent && self.flight.is_empty() {
                 return;
             }
-            for (to, datagram) in std::mem::take(&mut self.flight) {
-                self.deliver(to, datagram);
+            for datagram in std::mem::take(&mut self.flight) {
+                self.deliver(datagram);
             }
         }
         panic!("two hosts on a perfect network come to rest");
@@ -358,7 +389,7 @@ impl World {
         let secret = self.hosts[from].heard.borrow()[0];
         let crypto = Tapped::new(9, Heard::default());
         crypto.packet_key(&secret).seal(nonce(PathId(0), number), head, body);
-        self.deliver(side, packet);
+        self.deliver(Datagram { to: side, link: LINKS[0], bytes: packet });
     }
 
     fn step(&mut self, operation: &Operation) {
@@ -418,21 +449,45 @@ impl World {
                 self.forge(usize::from(*side), *number, frames);
             }
             Operation::Garbage { side, bytes } => {
-                self.deliver(usize::from(*side), bytes.clone());
+                let link = LINKS[usize::from(bytes.len() % 3 == 2)];
+                self.deliver(Datagram { to: usize::from(*side), link, bytes: bytes.clone() });
             }
             Operation::Path { side, change } => self.path(usize::from(*side), *change),
+            Operation::OpenPath { side: false } => self.open_path(0),
+            Operation::OpenPath { side: true } => {
+                let h = &mut self.hosts[1];
+                if let Some(id) = h.id {
+                    h.endpoint.offer_path(id, LINKS[1], address(1, LINKS[1]));
+                }
+            }
+            Operation::RetirePath { side, path } => {
+                let h = &mut self.hosts[usize::from(*side)];
+                if let Some(id) = h.id {
+                    // The last one stays, and so does one that there is not.
+                    let _ = h.endpoint.retire_path(self.now, id, PathId((path % 4).into()), 1);
+                    self.events(usize::from(*side));
+                }
+            }
             network => self.network(network),
         }
     }
 
+    fn open_path(&mut self, side: usize) {
+        let h = &mut self.hosts[side];
+        if let Some(id) = h.id {
+            h.endpoint.open_path(self.now, id, LINKS[1], address(1 - side, LINKS[1]));
+        }
+    }
+
     fn path(&mut self, side: usize, change: u8) {
-        let (remote, bytes) = (address(1 - side), u16::from(change) * 16);
+        let link = LINKS[usize::from(change > 127)];
+        let (remote, bytes) = (address(1 - side, link), u16::from(change) * 16);
         let change = match change % 3 {
             0 => PathChange::Up,
             1 => PathChange::Down,
             _ => PathChange::Longest { remote, bytes },
         };
-        self.hosts[side].endpoint.handle_path(self.now, LINK, change);
+        self.hosts[side].endpoint.handle_path(self.now, link, change);
     }
 
     fn network(&mut self, operation: &Operation) {
@@ -440,18 +495,22 @@ impl World {
         match operation {
             Operation::Deliver { index, keep } if n > 0 => {
                 let index = usize::from(*index) % n;
-                let (to, datagram) =
+                let datagram =
                     if *keep { self.flight[index].clone() } else { self.flight.remove(index) };
-                self.deliver(to, datagram);
+                self.deliver(datagram);
             }
             Operation::DeliverAll => {
-                for (to, datagram) in std::mem::take(&mut self.flight) {
-                    self.deliver(to, datagram);
+                for datagram in std::mem::take(&mut self.flight) {
+                    self.deliver(datagram);
                 }
+            }
+            Operation::Silence { link } => {
+                let silent = &mut self.silent[usize::from(*link)];
+                *silent = !*silent;
             }
             Operation::Drop { index } if n > 0 => _ = self.flight.remove(usize::from(*index) % n),
             Operation::Corrupt { index, bit } if n > 0 => {
-                let datagram = &mut self.flight[usize::from(*index) % n].1;
+                let datagram = &mut self.flight[usize::from(*index) % n].bytes;
                 let bit = usize::from(*bit) % (8 * datagram.len());
                 datagram[bit / 8] ^= 1 << (bit % 8);
             }
@@ -461,14 +520,21 @@ impl World {
 
     /// From here on the network is perfect and owners take everything.
     fn finish(mut self) {
+        self.silent = [false; 2];
         for side in 0..2 {
-            let up = PathChange::Up;
-            self.hosts[side].endpoint.handle_path(self.now, LINK, up);
+            for link in LINKS {
+                self.hosts[side].endpoint.handle_path(self.now, link, PathChange::Up);
+            }
         }
-        for _ in 0..40 {
+        // After a long silence the next try may be half a minute away.
+        for round in 0..600 {
             self.hosts.iter_mut().for_each(|h| h.consume(true));
             self.settle();
             self.advance(Duration::from_millis(200));
+            let is_done = self.hosts.iter().all(|h| h.memory.used() == 0 && h.unread.is_empty());
+            if round > 40 && is_done {
+                break;
+            }
         }
         if self.honest {
             self.check_delivery();
