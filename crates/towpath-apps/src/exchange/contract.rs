@@ -1,14 +1,17 @@
 //! The trait, and why nothing came or went.
 
+use rustfft::num_complex::Complex64;
+
+use super::Arrays;
 use super::pool::{Pool, Shares};
 
 /// A message of an application is at most so long: a peer's length is never believed beyond it.
 pub(crate) const MESSAGE_MAX: usize = 1 << 28;
 /// Tags from here on are the exchange's own.
 const TAG_OWN: i32 = 1 << 24;
-const BROADCAST: i32 = TAG_OWN;
-const GATHER: i32 = TAG_OWN + 1;
-const ALL_TO_ALL: i32 = TAG_OWN + 2;
+pub(super) const BROADCAST: i32 = TAG_OWN;
+pub(super) const GATHER: i32 = TAG_OWN + 1;
+pub(super) const ALL_TO_ALL: i32 = TAG_OWN + 2;
 pub(super) const POOL: i32 = TAG_OWN + 3;
 
 /// Why nothing came or went.
@@ -44,7 +47,7 @@ pub(crate) enum ExchangeError {
 pub(crate) type Result<T> = std::result::Result<T, ExchangeError>;
 
 /// One rank's view of the tasks that work together.
-pub(crate) trait Exchange {
+pub(crate) trait Exchange: Arrays<f64> + Arrays<u64> + Arrays<Complex64> {
     /// 0 ≤ rank < size.
     fn rank(&self) -> usize;
     fn size(&self) -> usize;

@@ -3,9 +3,10 @@
 use anyhow::Context as _;
 use towpath::task::collective::Lengths;
 use towpath::task::{Subject, Team, TeamError, WatchEvent};
-use towpath::{Event, Task, TaskId, Wanted};
+use towpath::{Event, Plain, Task, TaskId, Wanted};
 
-use super::{Exchange, ExchangeError, Pool, Result};
+use super::arrays::joined;
+use super::{Arrays, Exchange, ExchangeError, Pool, Result};
 
 /// A task, and the team of all tasks of its job.
 pub(crate) struct Machine {
@@ -64,6 +65,54 @@ impl Machine {
             }
         }
         Ok(())
+    }
+}
+
+/// All ranks have as many values, so that they can be received where they shall be.
+fn are_equal(counts: &[usize]) -> bool {
+    counts.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+impl<T: Plain> Arrays<T> for Machine {
+    fn broadcast_slice(&mut self, root: usize, values: &mut [T]) -> Result<()> {
+        self.team.broadcast_slice(&mut self.task, root as u32, values).map_err(teams)
+    }
+
+    fn gather_parts(&mut self, root: usize, values: &[T]) -> Result<Option<Vec<Vec<T>>>> {
+        self.team.gather_slice(&mut self.task, root as u32, values).map_err(teams)
+    }
+
+    fn all_gather_parts(&mut self, values: &[T]) -> Result<Vec<Vec<T>>> {
+        self.team.all_gather_parts(&mut self.task, values).map_err(teams)
+    }
+
+    fn all_to_all_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<Vec<T>>> {
+        self.team.all_to_all_counts(&mut self.task, values, counts).map_err(teams)
+    }
+
+    fn gather_counts(
+        &mut self,
+        root: usize,
+        values: &[T],
+        counts: &[usize],
+    ) -> Result<Option<Vec<T>>> {
+        if !are_equal(counts) {
+            let parts = self.gather_parts(root, values)?;
+            return parts.map(|parts| joined(parts, counts)).transpose();
+        }
+        let mut all = (self.rank() == root).then(|| vec![T::ZERO; counts.iter().sum()]);
+        let into = all.as_deref_mut();
+        self.team.gather_into(&mut self.task, root as u32, values, into).map_err(teams)?;
+        Ok(all)
+    }
+
+    fn all_gather_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<T>> {
+        if !are_equal(counts) {
+            return joined(self.all_gather_parts(values)?, counts);
+        }
+        let mut all = vec![T::ZERO; counts.iter().sum()];
+        self.team.all_gather_slice(&mut self.task, values, &mut all).map_err(teams)?;
+        Ok(all)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Some of the ranks, as an exchange of their own.
 
-use super::{Exchange, Result};
+use super::{Exchange, Messages, Result};
 
 /// Tags of parts lie so far above those of the whole.
 const TAG_PART: i32 = 1 << 26;
@@ -25,6 +25,8 @@ impl<'a> Part<'a> {
         (place.expect("only members use the tags of their part"), got.1)
     }
 }
+
+impl Messages for Part<'_> {}
 
 impl Exchange for Part<'_> {
     fn rank(&self) -> usize {

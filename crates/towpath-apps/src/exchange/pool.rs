@@ -77,7 +77,7 @@ impl Shares {
             self.asked += 1;
             let victim = (exchange.rank() + self.asked) % exchange.size();
             self.waits = true;
-            exchange.send(victim, POOL, &bytes::of_u64(&[ASK, 0, 0]))?;
+            exchange.send(victim, POOL, &bytes::of(&[ASK, 0, 0]))?;
             while self.waits {
                 self.take(exchange)?;
             }
@@ -88,13 +88,13 @@ impl Shares {
     fn end<E: Exchange + ?Sized>(&mut self, exchange: &mut E) -> Result<()> {
         match exchange.rank() {
             0 => self.done += 1,
-            _ => exchange.send(0, POOL, &bytes::of_u64(&[DONE, 0, 0]))?,
+            _ => exchange.send(0, POOL, &bytes::of(&[DONE, 0, 0]))?,
         }
         while !self.is_over {
             if self.done == exchange.size() {
                 self.is_over = true;
                 for to in 1..exchange.size() {
-                    exchange.send(to, POOL, &bytes::of_u64(&[OVER, 0, 0]))?;
+                    exchange.send(to, POOL, &bytes::of(&[OVER, 0, 0]))?;
                 }
             } else {
                 self.take(exchange)?;
@@ -115,13 +115,13 @@ impl Shares {
         message: &[u8],
     ) -> Result<()> {
         let bad = ExchangeError::Malformed { len: message.len(), what: "what ranks of a pool say" };
-        match bytes::to_u64(message)?[..] {
+        match bytes::to::<u64>(message)?[..] {
             [ASK, 0, 0] => {
                 let left = self.own.end - self.own.start;
                 // One item less than half where it is odd: it may be soon done here.
                 let given = self.own.end - left / 2..self.own.end;
                 self.own.end = given.start;
-                exchange.send(from, POOL, &bytes::of_u64(&[GIVE, given.start, given.end]))
+                exchange.send(from, POOL, &bytes::of(&[GIVE, given.start, given.end]))
             }
             [GIVE, start, end] if self.waits && start <= end && end <= self.items => {
                 self.waits = false;
@@ -230,7 +230,7 @@ mod tests {
         for bad in [&[1_u64, 3, 2][..], &[1, 0, 900], &[9, 0, 0], &[3], &[]] {
             let all = run(2, |exchange| {
                 if exchange.rank() == 1 {
-                    exchange.send(0, POOL, &bytes::of_u64(bad))?;
+                    exchange.send(0, POOL, &bytes::of(bad))?;
                     return Ok(());
                 }
                 let mut pool = exchange.pool(0);

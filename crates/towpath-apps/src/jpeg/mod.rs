@@ -9,5 +9,7 @@
 mod coder;
 mod image;
 mod pipeline;
+mod rated;
 
-pub(crate) use pipeline::{JpegArgs, Sample, jpeg};
+pub(crate) use pipeline::{JpegArgs, jpeg};
+pub(crate) use rated::rated;

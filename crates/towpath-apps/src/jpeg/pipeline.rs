@@ -239,34 +239,6 @@ pub(crate) fn jpeg(exchange: &mut dyn Exchange, args: &JpegArgs) -> anyhow::Resu
     Ok(Some(report))
 }
 
-/// What is timed: a picture of 1920 x 1080 at quality 75.
-pub(crate) struct Sample {
-    image: Image,
-    coded: Vec<u8>,
-}
-
-impl Sample {
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        let image = Image::made_up(1920, 1080)?;
-        let coded = encode(&image, 75)?;
-        Ok(Self { image, coded })
-    }
-
-    pub(crate) fn bytes(&self) -> f64 {
-        self.image.pixels.len() as f64
-    }
-
-    pub(crate) fn encode(&self) -> anyhow::Result<()> {
-        std::hint::black_box(encode(&self.image, 75)?);
-        Ok(())
-    }
-
-    pub(crate) fn decode(&self) -> anyhow::Result<()> {
-        std::hint::black_box(decode(&self.coded)?);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

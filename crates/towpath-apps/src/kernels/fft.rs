@@ -3,12 +3,7 @@
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
 
-use crate::exchange::{Exchange, Result, bytes, share};
-
-fn to_bytes(values: impl Iterator<Item = Complex64>) -> Vec<u8> {
-    let flat: Vec<f64> = values.flat_map(|c| [c.re, c.im]).collect();
-    bytes::of_f64(&flat)
-}
+use crate::exchange::{Exchange, ExchangeError, Result, share, share_counts};
 
 /// Transforms a matrix of n × n, of which this rank has its share of the rows; it ends with the
 /// same share of the result's columns, each as a row.
@@ -22,18 +17,23 @@ pub(crate) fn transform(
     assert_eq!(rows.len(), own.len() * n, "a share of the rows");
     let fft = FftPlanner::new().plan_fft_forward(n);
     fft.process(&mut rows);
-    let block = |to: usize| {
+    // For each rank its columns of these rows, row by row.
+    let mut blocks = Vec::with_capacity(rows.len());
+    for to in 0..size {
         let columns = share(n, to, size);
-        to_bytes(rows.chunks_exact(n).flat_map(|row| row[columns.clone()].iter().copied()))
-    };
-    let parts = (0..size).map(block).collect();
+        rows.chunks_exact(n).for_each(|row| blocks.extend_from_slice(&row[columns.clone()]));
+    }
+    let counts = share_counts(n, size, own.len());
     let mut columns = vec![Complex64::ZERO; own.len() * n];
-    for (from, part) in exchange.all_to_all(parts)?.into_iter().enumerate() {
-        let first = share(n, from, size).start;
-        let values = bytes::to_f64(&part)?;
-        for (at, value) in values.as_chunks::<2>().0.iter().enumerate() {
-            let (row, column) = (first + at / own.len(), at % own.len());
-            columns[column * n + row] = Complex64::new(value[0], value[1]);
+    for (from, part) in exchange.all_to_all_counts(&blocks, &counts)?.iter().enumerate() {
+        let held = share(n, from, size);
+        if part.len() != held.len() * own.len() {
+            return Err(ExchangeError::Malformed { len: size_of_val(&part[..]), what: "a block" });
+        }
+        for (row, values) in held.zip(part.chunks_exact(own.len().max(1))) {
+            for (column, value) in values.iter().enumerate() {
+                columns[column * n + row] = *value;
+            }
         }
     }
     fft.process(&mut columns);
@@ -46,16 +46,7 @@ pub(crate) fn collect(
     n: usize,
     columns: &[Complex64],
 ) -> Result<Option<Vec<Complex64>>> {
-    let Some(parts) = exchange.gather(0, to_bytes(columns.iter().copied()))? else {
-        return Ok(None);
-    };
-    let mut flat = Vec::with_capacity(2 * n * n);
-    for part in parts {
-        bytes::append_f64(&part, &mut flat)?;
-    }
-    let at = |row: usize, column: usize| {
-        let place = 2 * (column * n + row);
-        Complex64::new(flat[place], flat[place + 1])
-    };
-    Ok(Some((0..n * n).map(|place| at(place / n, place % n)).collect()))
+    let counts = share_counts(n, exchange.size(), n);
+    let Some(all) = exchange.gather_counts(0, columns, &counts)? else { return Ok(None) };
+    Ok(Some((0..n * n).map(|place| all[place % n * n + place / n]).collect()))
 }
