@@ -6,12 +6,15 @@
 //! the markers anew.
 
 use anyhow::{Context as _, anyhow, ensure};
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-use zune_jpeg::JpegDecoder;
-use zune_jpeg::zune_core::bytestream::ZCursor;
-use zune_jpeg::zune_core::options::DecoderOptions;
+use memchr::memchr;
 
-use super::image::{Image, SIDE_MAX};
+use super::image::Image;
+#[cfg(not(feature = "turbo"))]
+use super::pure as codec;
+#[cfg(feature = "turbo")]
+use super::turbo as codec;
+
+pub(super) use codec::alone;
 
 /// Pixels of an MCU's side.
 pub(crate) const MCU: usize = 16;
@@ -19,34 +22,21 @@ pub(crate) const MCU: usize = 16;
 /// An image of its own, with a restart at each row of MCUs.
 pub(crate) fn encode(image: &Image, quality: u8) -> anyhow::Result<Vec<u8>> {
     ensure!((1..=100).contains(&quality), "a quality of {quality}: from 1 to 100");
-    let mut out = Vec::with_capacity(image.pixels.len() / 8);
-    let mut encoder = Encoder::new(&mut out, quality);
-    encoder.set_sampling_factor(SamplingFactor::F_2_2);
-    encoder.set_restart_interval(image.width.div_ceil(MCU) as u16);
-    let sides = (image.width as u16, image.height as u16);
-    encoder
-        .encode(&image.pixels, sides.0, sides.1, ColorType::Rgb)
-        .map_err(|e| anyhow!("the image cannot be coded: {e}"))?;
-    Ok(out)
+    codec::encode(image, quality)
 }
 
 /// The pixels of a JPEG.
 pub(crate) fn decode(bytes: &[u8]) -> anyhow::Result<Image> {
-    let options = DecoderOptions::default().set_max_width(SIDE_MAX).set_max_height(SIDE_MAX);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    decoder.decode_headers().map_err(|e| anyhow!("no JPEG: {e}"))?;
-    let about = decoder.info().context("no JPEG: nothing about its size")?;
-    let (width, height) = (usize::from(about.width), usize::from(about.height));
-    Image::checked(width, height)?;
-    let pixels = decoder.decode().map_err(|e| anyhow!("a damaged JPEG: {e}"))?;
-    ensure!(pixels.len() == width * height * 3, "a JPEG that is not of three components");
-    Ok(Image { width, height, pixels })
+    codec::decode(bytes)
 }
 
 /// Where a JPEG's parts are: its frame header's height, and its entropy-coded data.
 struct Parts {
     /// Of the two bytes of the height.
     height: usize,
+    /// Where the scan's header begins.
+    #[cfg(any(test, feature = "turbo"))]
+    scan: usize,
     data: std::ops::Range<usize>,
 }
 
@@ -66,7 +56,12 @@ fn parts(bytes: &[u8]) -> anyhow::Result<Parts> {
         if *kind == 0xda {
             ensure!(bytes.ends_with(&[0xff, 0xd9]) && at <= bytes.len() - 2, "a cut JPEG");
             let height = height.context("a JPEG that is not baseline")?;
-            return Ok(Parts { height, data: at..bytes.len() - 2 });
+            return Ok(Parts {
+                height,
+                #[cfg(any(test, feature = "turbo"))]
+                scan: at - 2 - len,
+                data: at..bytes.len() - 2,
+            });
         }
     }
 }
@@ -86,21 +81,39 @@ pub(crate) fn join(strips: &[Vec<u8>], height: usize) -> anyhow::Result<Vec<u8>>
         if number > 0 {
             out.extend(marker());
         }
-        let data = &strip[parts(strip)?.data];
-        let mut at = 0;
-        while at < data.len() {
-            let is_restart = data[at] == 0xff && matches!(data.get(at + 1), Some(0xd0..=0xd7));
-            if is_restart {
-                out.extend(marker());
-                at += 2;
-            } else {
-                out.push(data[at]);
-                at += 1;
+        let mut data = &strip[parts(strip)?.data];
+        while let Some(at) = memchr(0xff, data) {
+            let (before, rest) = data.split_at(at);
+            out.extend_from_slice(before);
+            let (two, rest) = rest.split_at(rest.len().min(2));
+            match two {
+                [_, 0xd0..=0xd7] => out.extend(marker()),
+                _ => out.extend_from_slice(two),
             }
+            data = rest;
         }
+        out.extend_from_slice(data);
     }
     out.extend([0xff, 0xd9]);
     Ok(out)
+}
+
+/// One JPEG of rows of MCUs without restarts, `width` MCUs each, with a restart before each row.
+#[cfg(any(test, feature = "turbo"))]
+pub(super) fn with_restarts(
+    rows: &[Vec<u8>],
+    width: usize,
+    height: usize,
+) -> anyhow::Result<Vec<u8>> {
+    let mut first = rows.first().context("no row")?.clone();
+    let head = parts(&first)?;
+    // The interval (DRI) stands between the other headers and the scan's.
+    let [high, low] = (width as u16).to_be_bytes();
+    let scan = head.scan;
+    first.splice(scan..scan, [0xff, 0xdd, 0, 4, high, low]);
+    let mut all = vec![first];
+    all.extend_from_slice(&rows[1..]);
+    join(&all, height)
 }
 
 #[cfg(test)]
@@ -123,6 +136,23 @@ mod tests {
             assert_eq!((again.width, again.height), (width, height));
             assert!(image.psnr(&again) > 28.0, "{}", image.psnr(&again));
         }
+    }
+
+    #[test]
+    fn rows_of_blocks_become_one_picture_with_restarts() {
+        let image = Image::made_up(100, 70).unwrap();
+        let whole = encode(&image, 75).unwrap();
+        // Without the interval (DRI) each row is what a coder gives that knows no restarts.
+        let row = |first: usize| {
+            let mut row = encode(&image.strip(first, MCU.min(70 - first)), 75).unwrap();
+            let at = row.windows(2).position(|two| two == [0xff, 0xdd]).unwrap();
+            row.drain(at..at + 6);
+            row
+        };
+        let rows: Vec<_> = (0..70).step_by(MCU).map(row).collect();
+        let made = with_restarts(&rows, 7, 70).unwrap();
+        let (made, right) = (decode(&made).unwrap(), decode(&whole).unwrap());
+        assert!(made == right);
     }
 
     #[test]
