@@ -3,7 +3,7 @@
 use rustfft::num_complex::Complex64;
 
 use super::Arrays;
-use super::pool::{Pool, Shares};
+use super::pool::Pool;
 
 /// A message of an application is at most so long: a peer's length is never believed beyond it.
 pub(crate) const MESSAGE_MAX: usize = 1 << 28;
@@ -69,6 +69,12 @@ pub(crate) trait Exchange: Arrays<f64> + Arrays<u64> + Arrays<Complex64> {
     /// What comes now is reporting and checking: a record ends here.
     fn done(&mut self) {}
 
+    /// Whether all are there still, for one that works long between two messages: whoever is lost
+    /// is an error here rather than after the work. Threads are lost with the process alone.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Gives everyone the root's bytes; the root gives some.
     fn broadcast(&mut self, root: usize, data: Option<Vec<u8>>) -> Result<Vec<u8>> {
         if self.rank() != root {
@@ -122,15 +128,13 @@ pub(crate) trait Exchange: Arrays<f64> + Arrays<u64> + Arrays<Complex64> {
     /// A pool of the items 0 to `items` - 1. All ranks make it alike, and ask it until there is
     /// nothing left.
     fn pool(&mut self, items: u64) -> Pool {
-        Pool::Messages(Shares::new(items, self.rank(), self.size()))
+        Pool::new(items, self.rank(), self.size())
     }
 
     /// The next item to do; none, for all ranks at the same time, when all are done or being done.
     /// Others are served here: while an item is being done they wait.
     fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
-        match pool {
-            Pool::Messages(shares) => shares.next(self),
-            Pool::Machine(_) => unreachable!("a pool is asked through the exchange that made it"),
-        }
+        self.check()?;
+        pool.next(self)
     }
 }

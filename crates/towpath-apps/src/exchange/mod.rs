@@ -19,6 +19,5 @@ mod share;
 pub(crate) use arrays::{Arrays, Messages, Number};
 pub(crate) use contract::{Exchange, ExchangeError, MESSAGE_MAX, Result};
 pub(crate) use part::Part;
-pub(crate) use pool::Pool;
 pub(crate) use router::{Parcel, route};
 pub(crate) use share::{map_all, share, share_counts};

@@ -46,6 +46,10 @@ impl Exchange for Part<'_> {
         Ok(self.named(got))
     }
 
+    fn check(&mut self) -> Result<()> {
+        self.whole.check()
+    }
+
     fn try_recv(&mut self, from: Option<usize>, tag: i32) -> Result<Option<(usize, Vec<u8>)>> {
         let from = from.map(|from| self.members[from]);
         let got = self.whole.try_recv(from, TAG_PART + tag)?;

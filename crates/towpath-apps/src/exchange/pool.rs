@@ -3,7 +3,8 @@
 //! Each rank begins with its share. One that has done its own asks the others in turn for half of
 //! what they have left. Nothing is made or lost on the way, so each item is done once. A rank that
 //! nobody gives anything tells the root; when all have told it, the root tells all that it is over.
-//! `towpath::Pool` is the same by the machine's own messages and barrier.
+//! `towpath::Pool` is the same for programs without an [`Exchange`]; this one also ends for all where
+//! a rank is lost while the others ask each other.
 
 use std::ops::Range;
 
@@ -17,28 +18,9 @@ const DONE: u64 = 2;
 const OVER: u64 = 3;
 
 /// What a rank has left of a pool: made by [`Exchange::pool`], asked by [`Exchange::next_item`].
+/// `own` lies within `0..items`.
 #[derive(Debug)]
-pub(crate) enum Pool {
-    /// Over messages of the exchange.
-    Messages(Shares),
-    /// The machine's own.
-    Machine(towpath::Pool),
-}
-
-impl Pool {
-    /// Items that this rank took from others so far.
-    #[cfg(test)]
-    pub(crate) const fn stolen(&self) -> u64 {
-        match self {
-            Self::Messages(shares) => shares.stolen,
-            Self::Machine(pool) => pool.stolen(),
-        }
-    }
-}
-
-/// A pool over messages. `own` lies within `0..items`.
-#[derive(Debug)]
-pub(crate) struct Shares {
+pub(crate) struct Pool {
     items: u64,
     /// What is left here, behind the item that is being done.
     own: Range<u64>,
@@ -52,7 +34,7 @@ pub(crate) struct Shares {
     stolen: u64,
 }
 
-impl Shares {
+impl Pool {
     pub(super) fn new(items: u64, rank: usize, size: usize) -> Self {
         let own = share(items as usize, rank, size);
         let own = own.start as u64..own.end as u64;
@@ -159,7 +141,7 @@ mod tests {
             own.push(item);
         }
         assert_eq!(exchange.next_item(&mut pool)?, None);
-        Ok((own, pool.stolen()))
+        Ok((own, pool.stolen))
     }
 
     #[test]
@@ -192,9 +174,8 @@ mod tests {
             let mut pool = exchange.pool(16);
             // The other has done its eight once it asks.
             let (from, ask) = exchange.recv(Some(1), POOL)?;
-            let Pool::Messages(shares) = &mut pool else { panic!("a pool of threads") };
-            shares.hear(exchange, from, &ask)?;
-            assert_eq!(shares.own, 0..4);
+            pool.hear(exchange, from, &ask)?;
+            assert_eq!(pool.own, 0..4);
             let mut own = Vec::new();
             while let Some(item) = exchange.next_item(&mut pool)? {
                 own.push(item);

@@ -144,6 +144,10 @@ impl Exchange for Recorder<'_> {
         self.note(|inner| inner.try_recv(from, tag), step)
     }
 
+    fn check(&mut self) -> Result<()> {
+        self.inner.check()
+    }
+
     fn begin(&mut self) {
         self.log = Log::default();
         self.since = (self.clock)();

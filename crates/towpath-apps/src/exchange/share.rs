@@ -27,6 +27,7 @@ pub(crate) fn map_all(
 ) -> Result<Vec<f64>> {
     let mut own = Vec::new();
     for at in share(n, exchange.rank(), exchange.size()) {
+        exchange.check()?;
         value(at, &mut own);
         assert_eq!(own.len() % width, 0, "values come {width} at a time");
     }

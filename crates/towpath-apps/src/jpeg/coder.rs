@@ -8,7 +8,7 @@
 use anyhow::{Context as _, anyhow, ensure};
 use memchr::memchr;
 
-use super::image::Image;
+use super::image::{Image, View};
 #[cfg(not(feature = "turbo"))]
 use super::pure as codec;
 #[cfg(feature = "turbo")]
@@ -20,7 +20,7 @@ pub(super) use codec::alone;
 pub(crate) const MCU: usize = 16;
 
 /// An image of its own, with a restart at each row of MCUs.
-pub(crate) fn encode(image: &Image, quality: u8) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn encode(image: &View<'_>, quality: u8) -> anyhow::Result<Vec<u8>> {
     ensure!((1..=100).contains(&quality), "a quality of {quality}: from 1 to 100");
     codec::encode(image, quality)
 }
@@ -98,22 +98,46 @@ pub(crate) fn join(strips: &[Vec<u8>], height: usize) -> anyhow::Result<Vec<u8>>
     Ok(out)
 }
 
-/// One JPEG of rows of MCUs without restarts, `width` MCUs each, with a restart before each row.
+/// One JPEG in the making, of rows of MCUs that have no restarts, with a restart before each.
 #[cfg(any(test, feature = "turbo"))]
-pub(super) fn with_restarts(
-    rows: &[Vec<u8>],
+pub(super) struct Restarts {
     width: usize,
     height: usize,
-) -> anyhow::Result<Vec<u8>> {
-    let mut first = rows.first().context("no row")?.clone();
-    let head = parts(&first)?;
-    // The interval (DRI) stands between the other headers and the scan's.
-    let [high, low] = (width as u16).to_be_bytes();
-    let scan = head.scan;
-    first.splice(scan..scan, [0xff, 0xdd, 0, 4, high, low]);
-    let mut all = vec![first];
-    all.extend_from_slice(&rows[1..]);
-    join(&all, height)
+    rows: usize,
+    out: Vec<u8>,
+}
+
+#[cfg(any(test, feature = "turbo"))]
+impl Restarts {
+    /// Of an image of so many pixels.
+    pub(super) fn new(width: usize, height: usize) -> Self {
+        Self { width, height, rows: 0, out: Vec::with_capacity(3 * width * height / 8) }
+    }
+
+    /// The next row, which is a JPEG of its own.
+    pub(super) fn push(&mut self, row: &[u8]) -> anyhow::Result<()> {
+        let head = parts(row)?;
+        if self.rows == 0 {
+            // The interval (DRI) stands between the other headers and the scan's.
+            self.out.extend_from_slice(&row[..head.scan]);
+            let height = (self.height as u16).to_be_bytes();
+            self.out[head.height..head.height + 2].copy_from_slice(&height);
+            let [high, low] = (self.width.div_ceil(MCU) as u16).to_be_bytes();
+            self.out.extend([0xff, 0xdd, 0, 4, high, low]);
+            self.out.extend_from_slice(&row[head.scan..head.data.start]);
+        } else {
+            self.out.extend([0xff, 0xd0 + ((self.rows - 1) % 8) as u8]);
+        }
+        self.out.extend_from_slice(&row[head.data]);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The whole.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.out.extend([0xff, 0xd9]);
+        self.out
+    }
 }
 
 #[cfg(test)]
@@ -124,7 +148,7 @@ mod tests {
     fn strips_joined_are_the_bytes_of_the_whole() {
         for (width, height) in [(512, 397), (17, 1), (100, 160), (33, 300)] {
             let image = Image::made_up(width, height).unwrap();
-            let whole = encode(&image, 75).unwrap();
+            let whole = encode(&image.view(), 75).unwrap();
             for rows in [MCU, 3 * MCU, 1000 * MCU] {
                 let strip = |first: usize| {
                     encode(&image.strip(first, rows.min(height - first)), 75).unwrap()
@@ -141,18 +165,18 @@ mod tests {
     #[test]
     fn rows_of_blocks_become_one_picture_with_restarts() {
         let image = Image::made_up(100, 70).unwrap();
-        let whole = encode(&image, 75).unwrap();
-        // Without the interval (DRI) each row is what a coder gives that knows no restarts.
-        let row = |first: usize| {
+        let whole = encode(&image.view(), 75).unwrap();
+        let mut made = Restarts::new(100, 70);
+        for first in (0..70).step_by(MCU) {
+            // Without the interval (DRI) a row is what a coder gives that knows no restarts.
             let mut row = encode(&image.strip(first, MCU.min(70 - first)), 75).unwrap();
             let at = row.windows(2).position(|two| two == [0xff, 0xdd]).unwrap();
             row.drain(at..at + 6);
-            row
-        };
-        let rows: Vec<_> = (0..70).step_by(MCU).map(row).collect();
-        let made = with_restarts(&rows, 7, 70).unwrap();
-        let (made, right) = (decode(&made).unwrap(), decode(&whole).unwrap());
+            made.push(&row).unwrap();
+        }
+        let (made, right) = (decode(&made.finish()).unwrap(), decode(&whole).unwrap());
         assert!(made == right);
+        assert!(Restarts::new(100, 70).push(&whole[..30]).is_err());
     }
 
     #[test]
@@ -160,15 +184,15 @@ mod tests {
         // libjpeg-turbo's; data/jpeg/README.md.
         let image = decode(include_bytes!("../../data/jpeg/512x397.q75.jpg")).unwrap();
         assert_eq!((image.width, image.height), (512, 397));
-        let again = decode(&encode(&image, 90).unwrap()).unwrap();
+        let again = decode(&encode(&image.view(), 90).unwrap()).unwrap();
         assert!(image.psnr(&again) > 30.0, "{}", image.psnr(&again));
     }
 
     #[test]
     fn damage_is_told() {
         let image = Image::made_up(32, 32).unwrap();
-        let good = encode(&image, 75).unwrap();
-        assert!(encode(&image, 0).unwrap_err().to_string().contains("a quality of 0"));
+        let good = encode(&image.view(), 75).unwrap();
+        assert!(encode(&image.view(), 0).unwrap_err().to_string().contains("a quality of 0"));
         for cut in [0, 1, 3, 20, 200, good.len() - 1] {
             assert!(join(&[good[..cut].to_vec()], 32).is_err(), "cut at {cut}");
         }

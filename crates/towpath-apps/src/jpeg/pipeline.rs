@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use towpath_report::plot::{Column, Table};
 
 use super::coder::{MCU, decode, encode, join};
-use super::image::{Image, PIXELS_MAX};
+use super::image::{Image, PIXELS_MAX, View};
 use crate::exchange::Exchange;
 use crate::picture::Field;
 use crate::report::Report;
@@ -153,7 +153,7 @@ fn pipeline(
                 break;
             }
             let (strip, pixels) = number(&message)?;
-            let coded = encode(&Image::unpacked(pixels)?, quality)?;
+            let coded = encode(&View::unpacked(pixels)?, quality)?;
             exchange.send(0, DONE, &done(strip, &coded)?)?;
         },
         Role::Compress => {
@@ -164,7 +164,7 @@ fn pipeline(
                     break;
                 }
                 let (strip, pixels) = number(&message)?;
-                let coded = encode(&Image::unpacked(pixels)?, quality)?;
+                let coded = encode(&View::unpacked(pixels)?, quality)?;
                 exchange.send(next[strip % next.len()], CODED, &numbered(strip, &coded))?;
             }
             for to in next {
@@ -189,10 +189,11 @@ fn pipeline(
 
 /// A decompressed strip, with what it was decompressed from.
 fn done(strip: usize, coded: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let pixels = decode(coded)?.packed();
+    let pixels = decode(coded)?;
     let mut message = numbered(strip, &(coded.len() as u64).to_le_bytes());
+    message.reserve(coded.len() + pixels.pixels.len() + 8);
     message.extend_from_slice(coded);
-    message.extend_from_slice(&pixels);
+    pixels.view().pack(&mut message);
     Ok(message)
 }
 
@@ -209,12 +210,14 @@ fn root(
         let first = number * rows;
         image.strip(first, rows.min(image.height - first))
     };
-    let mut parts: Vec<Option<(Vec<u8>, Image)>> = vec![None; strips];
+    let mut coded: Vec<Vec<u8>> = vec![Vec::new(); strips];
+    let mut pixels = vec![0; image.pixels.len()];
     let coders = with(&[Role::Compress, Role::Both], size);
     let mut sent = 0;
     for arrived in 0..strips {
         while sent < strips && !coders.is_empty() && sent < arrived + AHEAD * coders.len() {
-            let message = numbered(sent, &strip(sent).packed());
+            let mut message = numbered(sent, &[]);
+            strip(sent).pack(&mut message);
             exchange.send(coders[sent % coders.len()], RAW, &message)?;
             sent += 1;
         }
@@ -225,19 +228,18 @@ fn root(
         let (at, rest) = number(&message)?;
         let (len, rest) = number(rest)?;
         ensure!(at < strips && len <= rest.len(), "strip {at} of {strips}, {len} bytes");
-        let (coded, pixels) = rest.split_at(len);
-        parts[at] = Some((coded.to_vec(), Image::unpacked(pixels)?));
+        ensure!(coded[at].is_empty(), "strip {at} came twice");
+        let (jpeg, rest) = rest.split_at(len);
+        let (got, given) = (View::unpacked(rest)?, strip(at));
+        let sides = |view: &View<'_>| (view.width, view.height);
+        ensure!(sides(&got) == sides(&given), "strip {at} is of another image");
+        coded[at] = jpeg.to_vec();
+        let begin = at * rows * 3 * image.width;
+        pixels[begin..begin + got.pixels.len()].copy_from_slice(got.pixels);
     }
     for to in coders {
         exchange.send(to, RAW, &[])?;
     }
-    let (mut coded, mut pixels) = (Vec::new(), Vec::new());
-    for (at, part) in parts.into_iter().enumerate() {
-        let Some((jpeg, strip)) = part else { bail!("strip {at} came twice, or not at all") };
-        coded.push(jpeg);
-        pixels.extend(strip.pixels);
-    }
-    ensure!(pixels.len() == image.pixels.len(), "strips of another image");
     let jpeg = join(&coded, image.height)?;
     Ok(Assembled { jpeg, image: Image { pixels, ..*image } })
 }
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     fn any_number_of_tasks_makes_the_same_file() {
         let image = Image::made_up(200, 397).unwrap();
-        let whole = encode(&image, 75).unwrap();
+        let whole = encode(&image.view(), 75).unwrap();
         for size in [1, 2, 3, 4, 7, 8] {
             let done = piped(size, &image, 32).unwrap();
             assert!(done.jpeg == whole, "{size} tasks");
@@ -366,7 +368,7 @@ mod tests {
         let image = Image::made_up(64, 640).unwrap();
         let all = run(4, |exchange| {
             if exchange.rank() == 3 {
-                bail!("killed");
+                anyhow::bail!("killed");
             }
             let own = (exchange.rank() == 0).then_some(&image);
             pipeline(exchange, own, 75, 16, &mut Clock::new()).map(drop)

@@ -7,17 +7,17 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::coder::MCU;
-use super::image::{Image, SIDE_MAX};
+use super::image::{Image, SIDE_MAX, View};
 
 /// An image of its own at 4:2:0, with a restart at each row of MCUs; the quality is good.
-pub(super) fn encode(image: &Image, quality: u8) -> anyhow::Result<Vec<u8>> {
+pub(super) fn encode(image: &View<'_>, quality: u8) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(image.pixels.len() / 8);
     let mut encoder = Encoder::new(&mut out, quality);
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
     encoder.set_restart_interval(image.width.div_ceil(MCU) as u16);
     let sides = (image.width as u16, image.height as u16);
     encoder
-        .encode(&image.pixels, sides.0, sides.1, ColorType::Rgb)
+        .encode(image.pixels, sides.0, sides.1, ColorType::Rgb)
         .map_err(|e| anyhow!("the image cannot be coded: {e}"))?;
     Ok(out)
 }

@@ -7,11 +7,11 @@
 use anyhow::{Context as _, anyhow};
 use turbojpeg::{Compressor, Decompressor, OutputBuf, PixelFormat, Subsamp};
 
-use super::coder::{MCU, with_restarts};
-use super::image::Image;
+use super::coder::{MCU, Restarts};
+use super::image::{Image, View};
 
 /// Rows of pixels from `first` on, `rows` of them, as the library wants them.
-fn view(image: &Image, first: usize, rows: usize) -> turbojpeg::Image<&[u8]> {
+fn view<'a>(image: &View<'a>, first: usize, rows: usize) -> turbojpeg::Image<&'a [u8]> {
     let pitch = 3 * image.width;
     let pixels = &image.pixels[first * pitch..(first + rows) * pitch];
     turbojpeg::Image { pixels, width: image.width, pitch, height: rows, format: PixelFormat::RGB }
@@ -25,16 +25,16 @@ fn compressor(quality: u8) -> anyhow::Result<Compressor> {
 }
 
 /// An image of its own at 4:2:0, with a restart at each row of MCUs; the quality is good.
-pub(super) fn encode(image: &Image, quality: u8) -> anyhow::Result<Vec<u8>> {
+pub(super) fn encode(image: &View<'_>, quality: u8) -> anyhow::Result<Vec<u8>> {
     let mut compressor = compressor(quality)?;
-    let mut out = OutputBuf::new_owned();
-    let mut rows = Vec::with_capacity(image.height.div_ceil(MCU));
+    let mut row = OutputBuf::new_owned();
+    let mut out = Restarts::new(image.width, image.height);
     for first in (0..image.height).step_by(MCU) {
         let some = view(image, first, MCU.min(image.height - first));
-        compressor.compress(some, &mut out).context("the image cannot be coded")?;
-        rows.push(out.to_vec());
+        compressor.compress(some, &mut row).context("the image cannot be coded")?;
+        out.push(&row)?;
     }
-    with_restarts(&rows, image.width.div_ceil(MCU), image.height)
+    Ok(out.finish())
 }
 
 /// The pixels of a JPEG.
@@ -62,7 +62,7 @@ pub(super) mod alone {
     pub(in super::super) const NAMES: [&str; 2] = ["libjpeg-turbo", "libjpeg-turbo"];
 
     pub(in super::super) fn encode(image: &Image, quality: u8) -> anyhow::Result<Vec<u8>> {
-        let whole = view(image, 0, image.height);
+        let whole = view(&image.view(), 0, image.height);
         Ok(compressor(quality)?.compress_to_vec(whole)?)
     }
 

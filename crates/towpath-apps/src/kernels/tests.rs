@@ -117,11 +117,12 @@ fn gravity() {
         mass: numbers(&known["mass"]),
         softening2: known["softening2"].as_f64().unwrap(),
     };
-    let got = same(|exchange| Ok(Some(bodies.accelerations(exchange)?)));
+    let (got, potential) =
+        same(|exchange| Ok(Some((bodies.accelerations(exchange)?, bodies.potential(exchange)?))));
     for (got, right) in got.iter().flatten().zip(numbers(&known["acc"])) {
         assert!((got - right).abs() < 1e-10 * right.abs().max(1.0), "{got} {right}");
     }
-    assert!((bodies.potential() - known["potential"].as_f64().unwrap()).abs() < 1e-12);
+    assert!((potential - known["potential"].as_f64().unwrap()).abs() < 1e-12);
 }
 
 #[test]
@@ -129,25 +130,26 @@ fn three_bodies_dance_a_figure_of_eight() {
     // A. Chenciner, R. Montgomery (2000); the period is 6.32591398.
     let (x, y) = (0.970_004_36, -0.243_087_53);
     let (vx, vy) = (-0.932_407_37, -0.864_731_46);
-    let mut bodies = Bodies {
+    let bodies = Bodies {
         position: vec![[x, y, 0.0], [-x, -y, 0.0], [0.0; 3]],
         velocity: vec![[-vx / 2.0, -vy / 2.0, 0.0], [-vx / 2.0, -vy / 2.0, 0.0], [vx, vy, 0.0]],
         mass: vec![1.0; 3],
         softening2: 1e-30,
     };
     // A body does not pull itself: 0 / tiny = 0.
-    let energy = bodies.energy();
     let steps = 4000;
     let ended = run(1, |exchange| {
         let mut bodies = bodies.clone();
+        let before = bodies.energy(exchange)?;
         for _ in 0..steps {
             bodies.step(exchange, 6.325_913_98 / f64::from(steps))?;
         }
-        Ok(bodies)
+        let drift = bodies.energy(exchange)? / before - 1.0;
+        Ok((bodies, drift))
     });
-    bodies = ended.into_iter().next().unwrap().unwrap();
+    let (bodies, drift) = ended.into_iter().next().unwrap().unwrap();
     assert!((bodies.position[0][0] - x).abs() < 1e-4 && (bodies.position[0][1] - y).abs() < 1e-4);
-    assert!((bodies.energy() / energy - 1.0).abs() < 1e-8);
+    assert!(drift.abs() < 1e-8);
 }
 
 #[test]
