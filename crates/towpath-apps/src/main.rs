@@ -22,6 +22,7 @@ mod jpeg;
 mod kernels;
 mod options;
 mod picture;
+mod rated;
 mod rates;
 mod report;
 mod tracker;

@@ -5,12 +5,14 @@ use std::time::Instant;
 use clap::Args;
 use towpath_report::plot::{Column, Table};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, local};
 use crate::options::rates as options;
 use crate::report::Report;
 use crate::{field, jpeg, kernels, tracker};
 
 const ROUNDS_MAX: u32 = 1000;
+/// Rounds beside a library: a median of fewer says little.
+const LEAST: u32 = 5;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RatesArgs {
@@ -31,6 +33,57 @@ fn best(rounds: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Re
     Ok(least)
 }
 
+/// A line of the table.
+struct Row {
+    what: &'static str,
+    rate: f64,
+    unit: &'static str,
+    /// A library that does the same, and its rate.
+    library: Option<(&'static str, f64)>,
+}
+
+/// What has no library beside it.
+fn alone(rounds: u32) -> anyhow::Result<Vec<Row>> {
+    let row = |what, rate, unit| Row { what, rate, unit, library: None };
+    let repeat = 100;
+    let seconds = best(rounds, || {
+        (0..repeat).for_each(|_| options::batch());
+        Ok(())
+    })?;
+    let prices = f64::from(repeat) * options::BATCH as f64;
+    let scene = tracker::hundred()?;
+    let tracked = best(rounds.min(5), || scene.track())?;
+    Ok(vec![
+        row("BS, batch of 4096", prices / seconds / 1e6, "million prices a second"),
+        row("EUS, 17 steps", best(rounds, options::eus)? * 1e3, "ms a price"),
+        row("AMS, 17 steps", best(rounds, options::ams)? * 1e3, "ms a price"),
+        row("surface of 10 000 AMC prices", best(rounds.min(3), options::surface)? * 1e3, "ms"),
+        row("field: 96 unknowns, 181 directions", best(rounds, field::once)? * 1e3, "ms"),
+        row("tracker, 100 targets", scene.measurements() / tracked, "measurements a second"),
+    ])
+}
+
+/// What is a library's, or could be: a row for each library.
+fn beside(exchange: &mut dyn Exchange, rounds: u32) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for mut rated in kernels::rated().into_iter().chain(jpeg::rated()?) {
+        let times = rated.times(exchange, rounds.max(LEAST))?;
+        let (what, unit, rate) = (rated.what, rated.unit, rated.amount / times.ours);
+        let theirs = rated.peers.iter().zip(&times.peers);
+        let library = |((name, _), time): (&(&'static str, _), &f64)| Row {
+            what,
+            rate,
+            unit,
+            library: Some((*name, rated.amount / time)),
+        };
+        rows.extend(theirs.map(library));
+        if rated.peers.is_empty() {
+            rows.push(Row { what, rate, unit, library: None });
+        }
+    }
+    Ok(rows)
+}
+
 /// Measures on the root; other tasks have nothing to do.
 pub(crate) fn rates(
     exchange: &mut dyn Exchange,
@@ -39,38 +92,31 @@ pub(crate) fn rates(
     if exchange.rank() != 0 {
         return Ok(None);
     }
-    let rounds = args.rounds;
+    let mut all = alone(args.rounds)?;
+    for rows in local::run(1, |exchange| beside(exchange, args.rounds)) {
+        all.extend(rows?);
+    }
     let mut table = Table::new(&[
         Column::words("what", "what"),
         Column::figures("rate", "rate"),
         Column::words("of", "unit"),
+        Column::words("beside", "library"),
+        Column::figures("its rate", "library_rate"),
+        Column::figures("ratio", "ratio"),
     ]);
-    let mut row = |what: &str, rate: f64, unit: &str| {
-        let words = |text: &str| (text.to_owned(), text.to_owned());
-        table.push(vec![words(what), (format!("{rate:.4}"), format!("{rate}")), words(unit)]);
-    };
-    let repeat = 100;
-    let seconds = best(rounds, || {
-        (0..repeat).for_each(|_| options::batch());
-        Ok(())
-    })?;
-    let prices = f64::from(repeat) * options::BATCH as f64;
-    row("BS, batch of 4096", prices / seconds / 1e6, "million prices a second");
-    row("EUS, 17 steps", best(rounds, options::eus)? * 1e3, "ms a price");
-    row("AMS, 17 steps", best(rounds, options::ams)? * 1e3, "ms a price");
-    row("surface of 10 000 AMC prices", best(rounds.min(3), options::surface)? * 1e3, "ms");
-    row("field: 96 unknowns, 181 directions", best(rounds, field::once)? * 1e3, "ms");
-    let scene = tracker::hundred()?;
-    let seconds = best(rounds.min(5), || scene.track())?;
-    row("tracker, 100 targets", scene.measurements() / seconds, "measurements a second");
-    let picture = jpeg::Sample::new()?;
-    let bytes = picture.bytes() / 1e6;
-    row("JPEG, compressed", bytes / best(rounds, || picture.encode())?, "MB a second");
-    row("JPEG, decompressed", bytes / best(rounds, || picture.decode())?, "MB a second");
-    for (what, flops, work) in kernels::RATED {
-        row(what, flops / best(rounds.min(5), work)? / 1e9, "Gflop a second");
+    let words = |text: &str| (text.to_owned(), text.to_owned());
+    let figure = |rate: f64| (format!("{rate:.4}"), format!("{rate}"));
+    for row in &all {
+        let (library, rate, ratio) = match row.library {
+            Some((name, rate)) => (words(name), figure(rate), figure(row.rate / rate)),
+            None => (words(""), words(""), words("")),
+        };
+        table.push(vec![words(row.what), figure(row.rate), words(row.unit), library, rate, ratio]);
     }
-    let lead = format!("best of {rounds} rounds on one core");
+    let lead = format!(
+        "on one core: best of {} rounds; beside a library medians of as many, at least {LEAST}, in turn",
+        args.rounds
+    );
     let mut report = Report::new("Rates", &lead);
     report.table("Inner loops", &table);
     report.file("rates.csv", table.csv());

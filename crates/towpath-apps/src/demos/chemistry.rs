@@ -7,7 +7,7 @@
 use anyhow::ensure;
 use clap::Args;
 
-use crate::exchange::{Exchange, Result, bytes, share};
+use crate::exchange::{Exchange, Result, bytes, share, share_counts};
 use crate::picture::Field;
 use crate::report::Report;
 
@@ -81,19 +81,13 @@ impl Band {
         }
         let up = (1..=size).map(|away| (rank + size - away) % size).find(with_rows).unwrap_or(rank);
         let down = (1..=size).map(|away| (rank + away) % size).find(with_rows).unwrap_or(rank);
-        let row =
-            |cells: &[[f64; 2]], row: usize| bytes::of_f64(cells[row * n..][..n].as_flattened());
-        exchange.send(up, UPWARDS, &row(&self.cells, 1))?;
-        exchange.send(down, DOWNWARDS, &row(&self.cells, self.rows))?;
-        let below = bytes::to_f64(&exchange.recv(Some(down), UPWARDS)?.1)?;
-        let above = bytes::to_f64(&exchange.recv(Some(up), DOWNWARDS)?.1)?;
-        let last = (self.rows + 1) * n;
-        for (at, values) in [(0, above), (last, below)] {
-            for (cell, pair) in self.cells[at..at + n].iter_mut().zip(values.as_chunks::<2>().0) {
-                *cell = *pair;
-            }
-        }
-        Ok(())
+        let row = |row: usize| row * n..(row + 1) * n;
+        exchange.send(up, UPWARDS, &bytes::of(&self.cells[row(1)]))?;
+        exchange.send(down, DOWNWARDS, &bytes::of(&self.cells[row(self.rows)]))?;
+        let (_, below) = exchange.recv(Some(down), UPWARDS)?;
+        bytes::fill(&mut self.cells[row(self.rows + 1)], &below)?;
+        let (_, above) = exchange.recv(Some(up), DOWNWARDS)?;
+        bytes::fill(&mut self.cells[row(0)], &above)
     }
 
     /// How fast the band's own cells change.
@@ -150,14 +144,9 @@ fn run(exchange: &mut dyn Exchange, n: usize) -> Result<Option<Vec<[f64; 2]>>> {
         band.step(exchange, step as f64 * dt, dt)?;
     }
     let own = &band.cells[n..(band.rows + 1) * n];
-    let Some(parts) = exchange.gather(0, bytes::of_f64(own.as_flattened()))? else {
-        return Ok(None);
-    };
-    let mut all = Vec::with_capacity(2 * n * n);
-    for part in parts {
-        bytes::append_f64(&part, &mut all)?;
-    }
-    Ok(Some(all.as_chunks::<2>().0.to_vec()))
+    let counts = share_counts(n, exchange.size(), 2 * n);
+    let all = exchange.gather_counts(0, own.as_flattened(), &counts)?;
+    Ok(all.map(|all| all.as_chunks::<2>().0.to_vec()))
 }
 
 /// The largest difference from the chosen solution.

@@ -42,6 +42,7 @@ fn compressed(
     })?;
     let mut members = Vec::new();
     for block in own.1.chunks(BLOCK) {
+        exchange.check()?;
         let mut member = GzBuilder::new().mtime(0).write(members, Compression::new(level));
         member.write_all(block)?;
         members = member.finish()?;

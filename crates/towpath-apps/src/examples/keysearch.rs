@@ -44,14 +44,15 @@ struct Riddle {
 
 fn tell(exchange: &mut dyn Exchange, key: u64, is_last: bool) -> crate::exchange::Result<()> {
     let own = exchange.rank();
-    let message = bytes::of_u64(&[key, u64::from(is_last)]);
+    let message = [key, u64::from(is_last)];
+    let message = bytes::of(&message);
     (0..exchange.size())
         .filter(|to| *to != own)
         .try_for_each(|to| exchange.send(to, FOUND, &message))
 }
 
 fn heard(message: &[u8]) -> crate::exchange::Result<(u64, bool)> {
-    match bytes::to_u64(message)?[..] {
+    match bytes::to::<u64>(message)?[..] {
         [key, last @ 0..=1] => Ok((key, last == 1)),
         _ => Err(ExchangeError::Malformed { len: message.len(), what: "a key" }),
     }

@@ -2,8 +2,11 @@
 //! see the same directory.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
@@ -16,6 +19,8 @@ use crate::report::Report;
 const FILE_MAX: u64 = 4 << 20;
 /// Of what a failed command said.
 const SAID_MAX: usize = 4 << 10;
+/// How often whoever runs a command looks whether all tasks are there.
+const LOOK: Duration = Duration::from_millis(50);
 const WORK: i32 = 13;
 const RESULT: i32 = 14;
 
@@ -29,18 +34,45 @@ pub(crate) struct MakeArgs {
     dir: Option<PathBuf>,
 }
 
-/// Runs a command. Nothing: it did well; otherwise how it ended, and its last words.
-fn run(command: &str, dir: &Path) -> Option<String> {
+/// Runs a command. Nothing: it did well; otherwise how it ended, and its last words. Where another
+/// task is lost meanwhile, the shell is killed.
+fn run(
+    exchange: &mut dyn Exchange,
+    command: &str,
+    dir: &Path,
+) -> Result<Option<String>, ExchangeError> {
     let mut shell = Command::new("sh");
     let shell = shell.arg("-c").arg(command).current_dir(dir).stdin(Stdio::null());
-    match shell.output() {
-        Ok(out) if out.status.success() => None,
-        Ok(out) => {
-            let said = &out.stderr[out.stderr.len().saturating_sub(SAID_MAX)..];
-            Some(format!("{}: {}", out.status, String::from_utf8_lossy(said).trim()))
+    let mut shell = match shell.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() {
+        Ok(shell) => shell,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    let mut pipe = shell.stderr.take().expect("a pipe was asked for");
+    let (sender, ended) = channel();
+    // Who reads is not waited for: what the shell left behind may keep the pipe open.
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let read = pipe.read_to_end(&mut said);
+        let _ = sender.send(read.map(|_| said));
+    });
+    let said = loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(said) => break said.unwrap_or_default(),
+            Err(RecvTimeoutError::Disconnected) => break Vec::new(),
+            Err(RecvTimeoutError::Timeout) => exchange.check().inspect_err(|_| {
+                // It may have ended by itself just now.
+                let _ = shell.kill().and_then(|()| shell.wait());
+            })?,
+        }
+    };
+    Ok(match shell.wait() {
+        Ok(status) if status.success() => None,
+        Ok(status) => {
+            let said = &said[said.len().saturating_sub(SAID_MAX)..];
+            Some(format!("{status}: {}", String::from_utf8_lossy(said).trim()))
         }
         Err(error) => Some(error.to_string()),
-    }
+    })
 }
 
 /// Runs what the root sends, until it sends nothing.
@@ -50,7 +82,7 @@ fn work(exchange: &mut dyn Exchange, dir: &Path) -> anyhow::Result<()> {
         if command.is_empty() {
             return Ok(());
         }
-        let ended = run(std::str::from_utf8(&command).context("a command")?, dir);
+        let ended = run(exchange, std::str::from_utf8(&command).context("a command")?, dir)?;
         exchange.send(0, RESULT, ended.unwrap_or_default().as_bytes())?;
     }
 }
@@ -146,7 +178,7 @@ fn made(
     let mut making = Making::new(&rules, dir);
     if exchange.size() == 1 {
         while let Some(at) = making.next() {
-            let said = run(&rules.all[at].run, dir).unwrap_or_default();
+            let said = run(exchange, &rules.all[at].run, dir)?.unwrap_or_default();
             making.ended(at, &said);
         }
     } else {

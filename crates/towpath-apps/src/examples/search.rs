@@ -8,7 +8,7 @@ use clap::Args;
 use memchr::memmem;
 
 use super::pieces::{FILE_MAX, deal, made_up, read};
-use crate::exchange::{Exchange, bytes, share};
+use crate::exchange::{Exchange, share};
 use crate::report::Report;
 
 const PATTERN_MAX: usize = 4096;
@@ -53,10 +53,10 @@ fn found(
         own.start..(own.end + len - 1).min(whole.len())
     })?;
     let own: Vec<u64> = places(&piece, pattern).iter().map(|at| begin as u64 + at).collect();
-    let Some(parts) = exchange.gather(0, bytes::of_u64(&own))? else { return Ok(None) };
+    let Some(parts) = exchange.gather_parts(0, &own)? else { return Ok(None) };
     let mut all = Vec::new();
     for part in parts {
-        bytes::append_u64(&part, &mut all)?;
+        all.extend(part);
         ensure!(all.len() <= FOUND_MAX, "it is found more than {FOUND_MAX} times");
     }
     Ok(Some(all))

@@ -1,38 +1,43 @@
-//! Numbers as bytes and back, little endian: the one place that knows how values travel.
+//! Numbers as bytes and back, the least significant first: the one place that knows how values
+//! travel in messages.
+
+use std::borrow::Cow;
+
+use towpath::Plain;
+use towpath::task::plain::Order;
 
 use super::{ExchangeError, MESSAGE_MAX, Result};
 
-/// Numbers of 8 bytes.
-macro_rules! of {
-    ($to:ident, $append:ident, $from:ident, $type:ty) => {
-        pub(crate) fn $to(values: &[$type]) -> Vec<u8> {
-            let mut bytes = vec![0; 8 * values.len()];
-            for (eight, value) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(values) {
-                *eight = value.to_le_bytes();
-            }
-            bytes
-        }
-
-        pub(crate) fn $append(bytes: &[u8], out: &mut Vec<$type>) -> Result<()> {
-            let (whole, rest) = bytes.as_chunks::<8>();
-            if !rest.is_empty() || bytes.len() > MESSAGE_MAX {
-                let what = concat!("numbers of type ", stringify!($type));
-                return Err(ExchangeError::Malformed { len: bytes.len(), what });
-            }
-            out.extend(whole.iter().map(|eight| <$type>::from_le_bytes(*eight)));
-            Ok(())
-        }
-
-        pub(crate) fn $from(bytes: &[u8]) -> Result<Vec<$type>> {
-            let mut out = Vec::with_capacity(bytes.len() / 8);
-            $append(bytes, &mut out)?;
-            Ok(out)
-        }
-    };
+/// The bytes of values: where they lie, if this machine has them in that order.
+pub(crate) fn of<T: Plain>(values: &[T]) -> Cow<'_, [u8]> {
+    if Order::NATIVE == Order::Little {
+        return T::bytes(values);
+    }
+    let mut turned = values.to_vec();
+    T::turn(&mut turned);
+    Cow::Owned(T::bytes(&turned).into_owned())
 }
 
-of!(of_f64, append_f64, to_f64, f64);
-of!(of_u64, append_u64, to_u64, u64);
+/// Reads as many values as `out` has.
+pub(crate) fn fill<T: Plain>(out: &mut [T], bytes: &[u8]) -> Result<()> {
+    if bytes.len() != size_of_val(out) {
+        let what = "as many numbers as there should be";
+        return Err(ExchangeError::Malformed { len: bytes.len(), what });
+    }
+    T::read(bytes, Order::Little, out);
+    Ok(())
+}
+
+/// The values of a message.
+pub(crate) fn to<T: Plain>(bytes: &[u8]) -> Result<Vec<T>> {
+    if !bytes.len().is_multiple_of(T::SIZE) || bytes.len() > MESSAGE_MAX {
+        let what = "numbers of their length";
+        return Err(ExchangeError::Malformed { len: bytes.len(), what });
+    }
+    let mut out = vec![T::ZERO; bytes.len() / T::SIZE];
+    fill(&mut out, bytes)?;
+    Ok(out)
+}
 
 #[cfg(test)]
 mod tests {
@@ -41,9 +46,13 @@ mod tests {
     #[test]
     fn numbers_come_back_and_halves_are_refused() {
         let values = [1.5, -0.0, f64::INFINITY];
-        assert_eq!(to_f64(&of_f64(&values)).unwrap(), values);
-        assert_eq!(to_u64(&of_u64(&[7, u64::MAX])).unwrap(), [7, u64::MAX]);
-        let error = to_f64(&[0; 9]).unwrap_err();
-        assert_eq!(error.to_string(), "a message of 9 bytes is not numbers of type f64");
+        assert_eq!(to::<f64>(&of(&values)).unwrap(), values);
+        assert_eq!(to::<u64>(&of(&[7_u64, u64::MAX])).unwrap(), [7, u64::MAX]);
+        assert_eq!(of(&[0x0102_u64])[..], [2, 1, 0, 0, 0, 0, 0, 0]);
+        let error = to::<f64>(&[0; 9]).unwrap_err();
+        assert_eq!(error.to_string(), "a message of 9 bytes is not numbers of their length");
+        let error = fill(&mut [0.0_f64; 2], &[0; 8]).unwrap_err();
+        let right = "a message of 8 bytes is not as many numbers as there should be";
+        assert_eq!(error.to_string(), right);
     }
 }

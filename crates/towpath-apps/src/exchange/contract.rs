@@ -1,14 +1,17 @@
 //! The trait, and why nothing came or went.
 
-use super::pool::{Pool, Shares};
+use rustfft::num_complex::Complex64;
+
+use super::Arrays;
+use super::pool::Pool;
 
 /// A message of an application is at most so long: a peer's length is never believed beyond it.
 pub(crate) const MESSAGE_MAX: usize = 1 << 28;
 /// Tags from here on are the exchange's own.
 const TAG_OWN: i32 = 1 << 24;
-const BROADCAST: i32 = TAG_OWN;
-const GATHER: i32 = TAG_OWN + 1;
-const ALL_TO_ALL: i32 = TAG_OWN + 2;
+pub(super) const BROADCAST: i32 = TAG_OWN;
+pub(super) const GATHER: i32 = TAG_OWN + 1;
+pub(super) const ALL_TO_ALL: i32 = TAG_OWN + 2;
 pub(super) const POOL: i32 = TAG_OWN + 3;
 
 /// Why nothing came or went.
@@ -44,7 +47,7 @@ pub(crate) enum ExchangeError {
 pub(crate) type Result<T> = std::result::Result<T, ExchangeError>;
 
 /// One rank's view of the tasks that work together.
-pub(crate) trait Exchange {
+pub(crate) trait Exchange: Arrays<f64> + Arrays<u64> + Arrays<Complex64> {
     /// 0 ≤ rank < size.
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
@@ -65,6 +68,12 @@ pub(crate) trait Exchange {
 
     /// What comes now is reporting and checking: a record ends here.
     fn done(&mut self) {}
+
+    /// Whether all are there still, for one that works long between two messages: whoever is lost
+    /// is an error here rather than after the work. Threads are lost with the process alone.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Gives everyone the root's bytes; the root gives some.
     fn broadcast(&mut self, root: usize, data: Option<Vec<u8>>) -> Result<Vec<u8>> {
@@ -119,15 +128,13 @@ pub(crate) trait Exchange {
     /// A pool of the items 0 to `items` - 1. All ranks make it alike, and ask it until there is
     /// nothing left.
     fn pool(&mut self, items: u64) -> Pool {
-        Pool::Messages(Shares::new(items, self.rank(), self.size()))
+        Pool::new(items, self.rank(), self.size())
     }
 
     /// The next item to do; none, for all ranks at the same time, when all are done or being done.
     /// Others are served here: while an item is being done they wait.
     fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
-        match pool {
-            Pool::Messages(shares) => shares.next(self),
-            Pool::Machine(_) => unreachable!("a pool is asked through the exchange that made it"),
-        }
+        self.check()?;
+        pool.next(self)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use super::{Exchange, ExchangeError, Result};
+use super::{Exchange, ExchangeError, Messages, Result};
 
 struct Letter {
     from: usize,
@@ -93,6 +93,8 @@ impl Local {
         }
     }
 }
+
+impl Messages for Local {}
 
 impl Exchange for Local {
     fn rank(&self) -> usize {

@@ -1,27 +1,40 @@
 //! One task of a virtual machine as a rank: collectives are the machine's own.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Context as _;
 use towpath::task::collective::Lengths;
-use towpath::task::{Subject, Team, TeamError, WatchEvent};
-use towpath::{Event, Task, TaskId, Wanted};
+use towpath::task::{SendError, Subject, Team, TeamError, WatchEvent};
+use towpath::{Event, Plain, Task, TaskId, Wanted};
 
-use super::{Exchange, ExchangeError, Pool, Result};
+use super::arrays::joined;
+use super::{Arrays, Exchange, ExchangeError, Result};
 
 /// A task, and the team of all tasks of its job.
 pub(crate) struct Machine {
     task: Task,
     team: Team,
     members: Vec<TaskId>,
-    is_over: Vec<bool>,
+    standing: Vec<Standing>,
+    looked: Instant,
 }
 
 fn machine(error: impl std::fmt::Display) -> ExchangeError {
     ExchangeError::Machine(error.to_string())
 }
 
-fn teams(error: TeamError) -> ExchangeError {
-    machine(error)
+/// How one stands to the work of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Works,
+    /// It has done its part.
+    Left,
+    /// It ended otherwise: there will be no answer.
+    Lost,
 }
+
+/// So often a task that works looks whether all are there.
+const LOOK: Duration = Duration::from_millis(20);
 
 impl Machine {
     /// Enrols; waits for all tasks of the job. None: no job started this process.
@@ -36,8 +49,8 @@ impl Machine {
         for member in members.iter().filter(|member| **member != own) {
             task.watch(Subject::Task(*member))?;
         }
-        let is_over = vec![false; members.len()];
-        Ok(Some(Self { task, team, members, is_over }))
+        let standing = vec![Standing::Works; members.len()];
+        Ok(Some(Self { task, team, members, standing, looked: Instant::now() }))
     }
 
     /// Ends in order: what was sent has left.
@@ -50,20 +63,106 @@ impl Machine {
         self.members.iter().position(|member| *member == task)
     }
 
-    /// Notes who has ended.
-    fn hear(&mut self) -> Result<()> {
+    /// Notes who has ended; whether anything happened.
+    fn hear(&mut self) -> Result<bool> {
+        let mut any = false;
         while let Some(event) = self.task.next_event() {
+            any = true;
             match event {
-                Event::Notice { event: WatchEvent::TaskEnded { task, .. }, .. } => {
+                Event::Notice { event: WatchEvent::TaskEnded { task, ending }, .. } => {
                     if let Some(rank) = self.rank_of(task) {
-                        self.is_over[rank] = true;
+                        let done = ending.is_none_or(|ending| ending.is_success());
+                        self.standing[rank] = if done { Standing::Left } else { Standing::Lost };
                     }
                 }
                 Event::End(why) => return Err(ExchangeError::Machine(why)),
                 _ => {}
             }
         }
-        Ok(())
+        Ok(any)
+    }
+}
+
+/// All ranks have as many values, so that they can be received where they shall be.
+fn are_equal(counts: &[usize]) -> bool {
+    counts.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+impl Machine {
+    /// Whoever waits for one of the others waits in vain once some other is lost, too: what that
+    /// one was to do is missing.
+    fn all_are_there(&self) -> Result<()> {
+        match self.standing.iter().position(|standing| *standing == Standing::Lost) {
+            Some(rank) => Err(ExchangeError::Ended { rank }),
+            None => Ok(()),
+        }
+    }
+
+    fn of_send(&self, error: SendError) -> ExchangeError {
+        match error {
+            SendError::NoTask(task) => match self.rank_of(task) {
+                Some(rank) => ExchangeError::Ended { rank },
+                None => machine(error),
+            },
+            _ => machine(error),
+        }
+    }
+
+    /// What a team says of a member that is lost has its own words.
+    fn of_team<T>(&self, done: std::result::Result<T, TeamError>) -> Result<T> {
+        done.map_err(|error| match error {
+            TeamError::Send(error) => self.of_send(error),
+            _ => machine(error),
+        })
+    }
+}
+
+impl<T: Plain> Arrays<T> for Machine {
+    fn broadcast_slice(&mut self, root: usize, values: &mut [T]) -> Result<()> {
+        let done = self.team.broadcast_slice(&mut self.task, root as u32, values);
+        self.of_team(done)
+    }
+
+    fn gather_parts(&mut self, root: usize, values: &[T]) -> Result<Option<Vec<Vec<T>>>> {
+        let done = self.team.gather_slice(&mut self.task, root as u32, values);
+        self.of_team(done)
+    }
+
+    fn all_gather_parts(&mut self, values: &[T]) -> Result<Vec<Vec<T>>> {
+        let done = self.team.all_gather_parts(&mut self.task, values);
+        self.of_team(done)
+    }
+
+    fn all_to_all_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<Vec<T>>> {
+        let done = self.team.all_to_all_counts(&mut self.task, values, counts);
+        self.of_team(done)
+    }
+
+    fn gather_counts(
+        &mut self,
+        root: usize,
+        values: &[T],
+        counts: &[usize],
+    ) -> Result<Option<Vec<T>>> {
+        if !are_equal(counts) {
+            let parts = self.gather_parts(root, values)?;
+            return parts.map(|parts| joined(parts, counts)).transpose();
+        }
+        let mut all = (self.rank() == root).then(|| vec![T::ZERO; counts.iter().sum()]);
+        let into = all.as_deref_mut();
+        let done = self.team.gather_into(&mut self.task, root as u32, values, into);
+        self.of_team(done)?;
+        Ok(all)
+    }
+
+    fn all_gather_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<T>> {
+        if !are_equal(counts) {
+            return joined(self.all_gather_parts(values)?, counts);
+        }
+        let mut all = vec![T::ZERO; counts.iter().sum()];
+        let done = self.team.all_gather_slice(&mut self.task, values, &mut all);
+        self.of_team(done)?;
+        Ok(all)
     }
 }
 
@@ -77,21 +176,27 @@ impl Exchange for Machine {
     }
 
     fn send(&mut self, to: usize, tag: i32, bytes: &[u8]) -> Result<()> {
-        self.task.send(self.members[to], tag, bytes).map_err(machine)
+        let sent = self.task.send(self.members[to], tag, bytes);
+        sent.map_err(|error| self.of_send(error))
     }
 
     fn recv(&mut self, from: Option<usize>, tag: i32) -> Result<(usize, Vec<u8>)> {
         loop {
-            // Events come in order with messages: an end is told after the last message.
-            self.hear()?;
             if let Some(got) = self.try_recv(from, tag)? {
                 return Ok(got);
             }
-            if let Some(rank) = from.filter(|from| self.is_over[*from]) {
+            // That has also taken in events, for which a wait would not end. They come in order
+            // with messages: an end is told after the last message, for which to look once more.
+            if self.hear()? {
+                continue;
+            }
+            self.all_are_there()?;
+            let is_over = |rank: usize| self.standing[rank] != Standing::Works;
+            if let Some(rank) = from.filter(|from| is_over(*from)) {
                 return Err(ExchangeError::Ended { rank });
             }
             let others = |rank: &usize| *rank != self.rank();
-            if (0..self.size()).filter(others).all(|rank| self.is_over[rank]) {
+            if (0..self.size()).filter(others).all(is_over) {
                 return Err(ExchangeError::Ended { rank: usize::from(self.rank() == 0) });
             }
             self.task.wait(None).map_err(machine)?;
@@ -109,29 +214,33 @@ impl Exchange for Machine {
 
     fn broadcast(&mut self, root: usize, data: Option<Vec<u8>>) -> Result<Vec<u8>> {
         let data = data.filter(|_| self.rank() == root);
-        self.team.broadcast(&mut self.task, root as u32, data).map_err(teams)
+        let done = self.team.broadcast(&mut self.task, root as u32, data);
+        self.of_team(done)
     }
 
     fn gather(&mut self, root: usize, data: Vec<u8>) -> Result<Option<Vec<Vec<u8>>>> {
-        self.team.gather(&mut self.task, root as u32, data, Lengths::Any).map_err(teams)
+        let done = self.team.gather(&mut self.task, root as u32, data, Lengths::Any);
+        self.of_team(done)
     }
 
     fn all_to_all(&mut self, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-        self.team.all_to_all(&mut self.task, parts, Lengths::Any).map_err(teams)
+        let done = self.team.all_to_all(&mut self.task, parts, Lengths::Any);
+        self.of_team(done)
     }
 
     fn all_gather(&mut self, data: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        self.team.all_gather(&mut self.task, data, Lengths::Any).map_err(teams)
+        let done = self.team.all_gather(&mut self.task, data, Lengths::Any);
+        self.of_team(done)
     }
 
-    fn pool(&mut self, items: u64) -> Pool {
-        Pool::Machine(towpath::Pool::new(&self.team, items))
-    }
-
-    fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
-        match pool {
-            Pool::Machine(pool) => pool.next(&mut self.task, &mut self.team).map_err(teams),
-            Pool::Messages(_) => unreachable!("a pool is asked through the exchange that made it"),
+    fn check(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now - self.looked < LOOK {
+            return Ok(());
         }
+        self.looked = now;
+        self.task.poll().map_err(machine)?;
+        self.hear()?;
+        self.all_are_there()
     }
 }

@@ -1,6 +1,6 @@
 //! Some of the ranks, as an exchange of their own.
 
-use super::{Exchange, Result};
+use super::{Exchange, Messages, Result};
 
 /// Tags of parts lie so far above those of the whole.
 const TAG_PART: i32 = 1 << 26;
@@ -26,6 +26,8 @@ impl<'a> Part<'a> {
     }
 }
 
+impl Messages for Part<'_> {}
+
 impl Exchange for Part<'_> {
     fn rank(&self) -> usize {
         self.place
@@ -42,6 +44,10 @@ impl Exchange for Part<'_> {
     fn recv(&mut self, from: Option<usize>, tag: i32) -> Result<(usize, Vec<u8>)> {
         let got = self.whole.recv(from.map(|from| self.members[from]), TAG_PART + tag)?;
         Ok(self.named(got))
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.whole.check()
     }
 
     fn try_recv(&mut self, from: Option<usize>, tag: i32) -> Result<Option<(usize, Vec<u8>)>> {

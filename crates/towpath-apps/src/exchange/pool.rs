@@ -3,7 +3,8 @@
 //! Each rank begins with its share. One that has done its own asks the others in turn for half of
 //! what they have left. Nothing is made or lost on the way, so each item is done once. A rank that
 //! nobody gives anything tells the root; when all have told it, the root tells all that it is over.
-//! `towpath::Pool` is the same by the machine's own messages and barrier.
+//! `towpath::Pool` is the same for programs without an [`Exchange`]; this one also ends for all where
+//! a rank is lost while the others ask each other.
 
 use std::ops::Range;
 
@@ -17,28 +18,9 @@ const DONE: u64 = 2;
 const OVER: u64 = 3;
 
 /// What a rank has left of a pool: made by [`Exchange::pool`], asked by [`Exchange::next_item`].
+/// `own` lies within `0..items`.
 #[derive(Debug)]
-pub(crate) enum Pool {
-    /// Over messages of the exchange.
-    Messages(Shares),
-    /// The machine's own.
-    Machine(towpath::Pool),
-}
-
-impl Pool {
-    /// Items that this rank took from others so far.
-    #[cfg(test)]
-    pub(crate) const fn stolen(&self) -> u64 {
-        match self {
-            Self::Messages(shares) => shares.stolen,
-            Self::Machine(pool) => pool.stolen(),
-        }
-    }
-}
-
-/// A pool over messages. `own` lies within `0..items`.
-#[derive(Debug)]
-pub(crate) struct Shares {
+pub(crate) struct Pool {
     items: u64,
     /// What is left here, behind the item that is being done.
     own: Range<u64>,
@@ -52,7 +34,7 @@ pub(crate) struct Shares {
     stolen: u64,
 }
 
-impl Shares {
+impl Pool {
     pub(super) fn new(items: u64, rank: usize, size: usize) -> Self {
         let own = share(items as usize, rank, size);
         let own = own.start as u64..own.end as u64;
@@ -77,7 +59,7 @@ impl Shares {
             self.asked += 1;
             let victim = (exchange.rank() + self.asked) % exchange.size();
             self.waits = true;
-            exchange.send(victim, POOL, &bytes::of_u64(&[ASK, 0, 0]))?;
+            exchange.send(victim, POOL, &bytes::of(&[ASK, 0, 0]))?;
             while self.waits {
                 self.take(exchange)?;
             }
@@ -88,13 +70,13 @@ impl Shares {
     fn end<E: Exchange + ?Sized>(&mut self, exchange: &mut E) -> Result<()> {
         match exchange.rank() {
             0 => self.done += 1,
-            _ => exchange.send(0, POOL, &bytes::of_u64(&[DONE, 0, 0]))?,
+            _ => exchange.send(0, POOL, &bytes::of(&[DONE, 0, 0]))?,
         }
         while !self.is_over {
             if self.done == exchange.size() {
                 self.is_over = true;
                 for to in 1..exchange.size() {
-                    exchange.send(to, POOL, &bytes::of_u64(&[OVER, 0, 0]))?;
+                    exchange.send(to, POOL, &bytes::of(&[OVER, 0, 0]))?;
                 }
             } else {
                 self.take(exchange)?;
@@ -115,13 +97,13 @@ impl Shares {
         message: &[u8],
     ) -> Result<()> {
         let bad = ExchangeError::Malformed { len: message.len(), what: "what ranks of a pool say" };
-        match bytes::to_u64(message)?[..] {
+        match bytes::to::<u64>(message)?[..] {
             [ASK, 0, 0] => {
                 let left = self.own.end - self.own.start;
                 // One item less than half where it is odd: it may be soon done here.
                 let given = self.own.end - left / 2..self.own.end;
                 self.own.end = given.start;
-                exchange.send(from, POOL, &bytes::of_u64(&[GIVE, given.start, given.end]))
+                exchange.send(from, POOL, &bytes::of(&[GIVE, given.start, given.end]))
             }
             [GIVE, start, end] if self.waits && start <= end && end <= self.items => {
                 self.waits = false;
@@ -159,7 +141,7 @@ mod tests {
             own.push(item);
         }
         assert_eq!(exchange.next_item(&mut pool)?, None);
-        Ok((own, pool.stolen()))
+        Ok((own, pool.stolen))
     }
 
     #[test]
@@ -192,9 +174,8 @@ mod tests {
             let mut pool = exchange.pool(16);
             // The other has done its eight once it asks.
             let (from, ask) = exchange.recv(Some(1), POOL)?;
-            let Pool::Messages(shares) = &mut pool else { panic!("a pool of threads") };
-            shares.hear(exchange, from, &ask)?;
-            assert_eq!(shares.own, 0..4);
+            pool.hear(exchange, from, &ask)?;
+            assert_eq!(pool.own, 0..4);
             let mut own = Vec::new();
             while let Some(item) = exchange.next_item(&mut pool)? {
                 own.push(item);
@@ -230,7 +211,7 @@ mod tests {
         for bad in [&[1_u64, 3, 2][..], &[1, 0, 900], &[9, 0, 0], &[3], &[]] {
             let all = run(2, |exchange| {
                 if exchange.rank() == 1 {
-                    exchange.send(0, POOL, &bytes::of_u64(bad))?;
+                    exchange.send(0, POOL, &bytes::of(bad))?;
                     return Ok(());
                 }
                 let mut pool = exchange.pool(0);

@@ -12,7 +12,7 @@ use anyhow::ensure;
 use rustix::time::{ClockId, clock_gettime};
 use towpath_sim::job::{FILE_BYTES_MAX, Log, Record, STEPS_MAX, Step};
 
-use super::{Exchange, Result};
+use super::{Arrays, Exchange, Number, Result};
 
 /// Processor time of this thread, in nanoseconds.
 pub(crate) fn thread_ns() -> u64 {
@@ -80,6 +80,43 @@ impl<'a> Recorder<'a> {
     }
 }
 
+impl<T: Number> Arrays<T> for Recorder<'_> {
+    fn broadcast_slice(&mut self, root: usize, values: &mut [T]) -> Result<()> {
+        let step = Step::Broadcast { root, bytes: size_of_val(values) as u64 };
+        self.note(|inner| T::arrays(inner).broadcast_slice(root, values), |()| Some(step))
+    }
+
+    fn gather_parts(&mut self, root: usize, values: &[T]) -> Result<Option<Vec<Vec<T>>>> {
+        let step = Step::Gather { root, bytes: size_of_val(values) as u64 };
+        self.note(|inner| T::arrays(inner).gather_parts(root, values), |_| Some(step))
+    }
+
+    fn all_gather_parts(&mut self, values: &[T]) -> Result<Vec<Vec<T>>> {
+        let step = Step::AllGather(size_of_val(values) as u64);
+        self.note(|inner| T::arrays(inner).all_gather_parts(values), |_| Some(step))
+    }
+
+    fn all_to_all_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<Vec<T>>> {
+        let step = Step::AllToAll(counts.iter().map(|count| (count * T::SIZE) as u64).collect());
+        self.note(|inner| T::arrays(inner).all_to_all_counts(values, counts), |_| Some(step))
+    }
+
+    fn gather_counts(
+        &mut self,
+        root: usize,
+        values: &[T],
+        counts: &[usize],
+    ) -> Result<Option<Vec<T>>> {
+        let step = Step::Gather { root, bytes: size_of_val(values) as u64 };
+        self.note(|inner| T::arrays(inner).gather_counts(root, values, counts), |_| Some(step))
+    }
+
+    fn all_gather_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<T>> {
+        let step = Step::AllGather(size_of_val(values) as u64);
+        self.note(|inner| T::arrays(inner).all_gather_counts(values, counts), |_| Some(step))
+    }
+}
+
 fn received(tag: i32, got: &(usize, Vec<u8>)) -> Step {
     Step::Receive { from: got.0, tag, bytes: got.1.len() as u64 }
 }
@@ -105,6 +142,10 @@ impl Exchange for Recorder<'_> {
     fn try_recv(&mut self, from: Option<usize>, tag: i32) -> Result<Option<(usize, Vec<u8>)>> {
         let step = |got: &Option<_>| got.as_ref().map(|got| received(tag, got));
         self.note(|inner| inner.try_recv(from, tag), step)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.inner.check()
     }
 
     fn begin(&mut self) {

@@ -96,6 +96,7 @@ fn unpack(mut bytes: &[u8], held: &mut Vec<Carried>) -> Result<()> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::Messages;
     use super::super::local::run;
     use super::*;
 
@@ -104,6 +105,8 @@ mod tests {
         inner: &'a mut dyn Exchange,
         sent: usize,
     }
+
+    impl Messages for Counted<'_> {}
 
     impl Exchange for Counted<'_> {
         fn rank(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Exchange, ExchangeError, Result, bytes};
+use super::{Exchange, Result};
 
 /// The part of `0..n` that `rank` of `size` works on: whole, in order, lengths differ by one at
 /// most.
@@ -10,6 +10,11 @@ pub(crate) const fn share(n: usize, rank: usize, size: usize) -> Range<usize> {
     let begin = (n as u128 * rank as u128 / size as u128) as usize;
     let end = (n as u128 * (rank as u128 + 1) / size as u128) as usize;
     begin..end
+}
+
+/// How many values the shares of all ranks have, of `0..n` with `width` values each.
+pub(crate) fn share_counts(n: usize, size: usize, width: usize) -> Vec<usize> {
+    (0..size).map(|rank| share(n, rank, size).len() * width).collect()
 }
 
 /// All values of `0..n`, each computed by the rank whose share it is in, at every rank: the same
@@ -22,18 +27,11 @@ pub(crate) fn map_all(
 ) -> Result<Vec<f64>> {
     let mut own = Vec::new();
     for at in share(n, exchange.rank(), exchange.size()) {
+        exchange.check()?;
         value(at, &mut own);
         assert_eq!(own.len() % width, 0, "values come {width} at a time");
     }
-    let parts = exchange.all_gather(bytes::of_f64(&own))?;
-    let mut all = Vec::with_capacity(n * width);
-    for part in parts {
-        bytes::append_f64(&part, &mut all)?;
-    }
-    match all.len() == n * width {
-        true => Ok(all),
-        false => Err(ExchangeError::Malformed { len: all.len() * 8, what: "all shares" }),
-    }
+    exchange.all_gather_counts(&own, &share_counts(n, exchange.size(), width))
 }
 
 #[cfg(test)]

@@ -89,11 +89,16 @@ impl Image {
         Ok(Self { width, height, pixels })
     }
 
+    /// All of it.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { width: self.width, height: self.height, pixels: &self.pixels }
+    }
+
     /// Rows from here on, so many of them.
-    pub(crate) fn strip(&self, first: usize, rows: usize) -> Self {
+    pub(crate) fn strip(&self, first: usize, rows: usize) -> View<'_> {
         let line = 3 * self.width;
-        let pixels = self.pixels[first * line..(first + rows) * line].to_vec();
-        Self { width: self.width, height: rows, pixels }
+        let pixels = &self.pixels[first * line..(first + rows) * line];
+        View { width: self.width, height: rows, pixels }
     }
 
     /// Peak signal to noise, dB.
@@ -102,18 +107,27 @@ impl Image {
         let sum: f64 = self.pixels.iter().zip(&other.pixels).map(square).sum();
         10.0 * (255.0 * 255.0 * self.pixels.len() as f64 / sum.max(1e-9)).log10()
     }
+}
 
-    /// As a message: its sides and its pixels.
-    pub(crate) fn packed(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(8 + self.pixels.len());
+/// An image, or rows of one, that is borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View<'a> {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) pixels: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// Behind what a message says already: its sides and its pixels.
+    pub(crate) fn pack(&self, message: &mut Vec<u8>) {
+        message.reserve(8 + self.pixels.len());
         for side in [self.width, self.height] {
-            out.extend_from_slice(&(side as u32).to_le_bytes());
+            message.extend_from_slice(&(side as u32).to_le_bytes());
         }
-        out.extend_from_slice(&self.pixels);
-        out
+        message.extend_from_slice(self.pixels);
     }
 
-    pub(crate) fn unpacked(message: &[u8]) -> anyhow::Result<Self> {
+    pub(crate) fn unpacked(message: &'a [u8]) -> anyhow::Result<Self> {
         let Some((sides, pixels)) = message.split_first_chunk::<8>() else {
             bail!("an image of {} bytes", message.len());
         };
@@ -121,9 +135,9 @@ impl Image {
             u32::from_le_bytes(sides[4 * at..4 * at + 4].try_into().expect("four")) as usize
         };
         let (width, height) = (side(0), side(1));
-        Self::checked(width, height)?;
+        Image::checked(width, height)?;
         ensure!(pixels.len() == width * height * 3, "an image of {} pixel bytes", pixels.len());
-        Ok(Self { width, height, pixels: pixels.to_vec() })
+        Ok(Self { width, height, pixels })
     }
 }
 
@@ -144,7 +158,9 @@ mod tests {
         assert!(said(b"P6 2 2 255\nxyz").contains("3 pixel bytes, not 12"));
         assert!(said(b"P6 99999999999 1 255\n").contains("damaged"));
         let made = Image::made_up(33, 20).unwrap();
-        assert_eq!(Image::unpacked(&made.packed()).unwrap(), made);
-        assert!(Image::unpacked(&made.packed()[..50]).is_err());
+        let mut message = Vec::new();
+        made.view().pack(&mut message);
+        assert_eq!(View::unpacked(&message).unwrap(), made.view());
+        assert!(View::unpacked(&message[..50]).is_err());
     }
 }

@@ -9,5 +9,11 @@
 mod coder;
 mod image;
 mod pipeline;
+#[cfg(not(feature = "turbo"))]
+mod pure;
+mod rated;
+#[cfg(feature = "turbo")]
+mod turbo;
 
-pub(crate) use pipeline::{JpegArgs, Sample, jpeg};
+pub(crate) use pipeline::{JpegArgs, jpeg};
+pub(crate) use rated::rated;

@@ -1,13 +1,14 @@
 //! The five stages, and who does which.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use towpath_report::plot::{Column, Table};
 
 use super::coder::{MCU, decode, encode, join};
-use super::image::{Image, PIXELS_MAX};
+use super::image::{Image, PIXELS_MAX, View};
 use crate::exchange::Exchange;
 use crate::picture::Field;
 use crate::report::Report;
@@ -63,6 +64,57 @@ fn with(role_wanted: &[Role], size: usize) -> Vec<usize> {
     (0..size).filter(|rank| role_wanted.contains(&role(*rank, size))).collect()
 }
 
+/// How long a task worked at its stage, and how long it waited for strips.
+struct Clock {
+    begun: Instant,
+    waited: Duration,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { begun: Instant::now(), waited: Duration::ZERO }
+    }
+
+    fn waiting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        let before = Instant::now();
+        let got = wait();
+        self.waited += before.elapsed();
+        got
+    }
+
+    /// Nanoseconds of work, and of all.
+    fn words(&self) -> [u64; 2] {
+        let all = self.begun.elapsed();
+        [all.saturating_sub(self.waited), all].map(|time| time.as_nanos() as u64)
+    }
+}
+
+/// Of each stage, how much of the root's time its tasks were busy on average; `clocks` are all
+/// tasks' work and time, in ns.
+fn busy(clocks: &[u64]) -> String {
+    let clocks = clocks.as_chunks::<2>().0;
+    let size = clocks.len();
+    let whole = clocks[0][1].max(1) as f64;
+    if size == 1 {
+        return "one task does all".to_owned();
+    }
+    let stages = [
+        (Role::Root, "reads and assembles"),
+        (Role::Compress, "compress"),
+        (Role::Decompress, "decompress"),
+        (Role::Both, "compresses and decompresses"),
+    ];
+    let line = |(of, words): (Role, &str)| {
+        let tasks = with(&[of], size);
+        let work: u64 = tasks.iter().map(|rank| clocks[*rank][0]).sum();
+        let share = work as f64 / tasks.len() as f64 / whole;
+        let time = towpath_report::units::time_text(whole / 1e9);
+        let words = format!("{} {words}: {:.0} % of {time}", tasks.len(), 100.0 * share);
+        (!tasks.is_empty()).then_some(words)
+    };
+    stages.into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// What comes out at the end.
 struct Assembled {
     jpeg: Vec<u8>,
@@ -85,6 +137,7 @@ fn pipeline(
     image: Option<&Image>,
     quality: u8,
     rows: usize,
+    clock: &mut Clock,
 ) -> anyhow::Result<Option<Assembled>> {
     ensure!(rows > 0 && rows.is_multiple_of(MCU), "strips of {rows} rows: a multiple of {MCU}");
     ensure!((1..=100).contains(&quality), "a quality of {quality}: from 1 to 100");
@@ -92,26 +145,26 @@ fn pipeline(
     match role(exchange.rank(), size) {
         Role::Root => {
             let image = image.context("the root has no image")?;
-            return root(exchange, image, quality, rows).map(Some);
+            return root(exchange, image, quality, rows, clock).map(Some);
         }
         Role::Both => loop {
-            let (_, message) = exchange.recv(Some(0), RAW)?;
+            let (_, message) = clock.waiting(|| exchange.recv(Some(0), RAW))?;
             if message.is_empty() {
                 break;
             }
             let (strip, pixels) = number(&message)?;
-            let coded = encode(&Image::unpacked(pixels)?, quality)?;
+            let coded = encode(&View::unpacked(pixels)?, quality)?;
             exchange.send(0, DONE, &done(strip, &coded)?)?;
         },
         Role::Compress => {
             let next = with(&[Role::Decompress], size);
             loop {
-                let (_, message) = exchange.recv(Some(0), RAW)?;
+                let (_, message) = clock.waiting(|| exchange.recv(Some(0), RAW))?;
                 if message.is_empty() {
                     break;
                 }
                 let (strip, pixels) = number(&message)?;
-                let coded = encode(&Image::unpacked(pixels)?, quality)?;
+                let coded = encode(&View::unpacked(pixels)?, quality)?;
                 exchange.send(next[strip % next.len()], CODED, &numbered(strip, &coded))?;
             }
             for to in next {
@@ -121,7 +174,7 @@ fn pipeline(
         Role::Decompress => {
             let mut open = with(&[Role::Compress], size).len();
             while open > 0 {
-                let (_, message) = exchange.recv(None, CODED)?;
+                let (_, message) = clock.waiting(|| exchange.recv(None, CODED))?;
                 if message.is_empty() {
                     open -= 1;
                     continue;
@@ -136,10 +189,11 @@ fn pipeline(
 
 /// A decompressed strip, with what it was decompressed from.
 fn done(strip: usize, coded: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let pixels = decode(coded)?.packed();
+    let pixels = decode(coded)?;
     let mut message = numbered(strip, &(coded.len() as u64).to_le_bytes());
+    message.reserve(coded.len() + pixels.pixels.len() + 8);
     message.extend_from_slice(coded);
-    message.extend_from_slice(&pixels);
+    pixels.view().pack(&mut message);
     Ok(message)
 }
 
@@ -148,6 +202,7 @@ fn root(
     image: &Image,
     quality: u8,
     rows: usize,
+    clock: &mut Clock,
 ) -> anyhow::Result<Assembled> {
     let size = exchange.size();
     let strips = image.height.div_ceil(rows);
@@ -155,35 +210,36 @@ fn root(
         let first = number * rows;
         image.strip(first, rows.min(image.height - first))
     };
-    let mut parts: Vec<Option<(Vec<u8>, Image)>> = vec![None; strips];
+    let mut coded: Vec<Vec<u8>> = vec![Vec::new(); strips];
+    let mut pixels = vec![0; image.pixels.len()];
     let coders = with(&[Role::Compress, Role::Both], size);
     let mut sent = 0;
     for arrived in 0..strips {
         while sent < strips && !coders.is_empty() && sent < arrived + AHEAD * coders.len() {
-            let message = numbered(sent, &strip(sent).packed());
+            let mut message = numbered(sent, &[]);
+            strip(sent).pack(&mut message);
             exchange.send(coders[sent % coders.len()], RAW, &message)?;
             sent += 1;
         }
         let message = match coders.is_empty() {
             true => done(arrived, &encode(&strip(arrived), quality)?)?,
-            false => exchange.recv(None, DONE)?.1,
+            false => clock.waiting(|| exchange.recv(None, DONE))?.1,
         };
         let (at, rest) = number(&message)?;
         let (len, rest) = number(rest)?;
         ensure!(at < strips && len <= rest.len(), "strip {at} of {strips}, {len} bytes");
-        let (coded, pixels) = rest.split_at(len);
-        parts[at] = Some((coded.to_vec(), Image::unpacked(pixels)?));
+        ensure!(coded[at].is_empty(), "strip {at} came twice");
+        let (jpeg, rest) = rest.split_at(len);
+        let (got, given) = (View::unpacked(rest)?, strip(at));
+        let sides = |view: &View<'_>| (view.width, view.height);
+        ensure!(sides(&got) == sides(&given), "strip {at} is of another image");
+        coded[at] = jpeg.to_vec();
+        let begin = at * rows * 3 * image.width;
+        pixels[begin..begin + got.pixels.len()].copy_from_slice(got.pixels);
     }
     for to in coders {
         exchange.send(to, RAW, &[])?;
     }
-    let (mut coded, mut pixels) = (Vec::new(), Vec::new());
-    for (at, part) in parts.into_iter().enumerate() {
-        let Some((jpeg, strip)) = part else { bail!("strip {at} came twice, or not at all") };
-        coded.push(jpeg);
-        pixels.extend(strip.pixels);
-    }
-    ensure!(pixels.len() == image.pixels.len(), "strips of another image");
     let jpeg = join(&coded, image.height)?;
     Ok(Assembled { jpeg, image: Image { pixels, ..*image } })
 }
@@ -200,9 +256,11 @@ fn picture(args: &JpegArgs) -> anyhow::Result<Image> {
 pub(crate) fn jpeg(exchange: &mut dyn Exchange, args: &JpegArgs) -> anyhow::Result<Option<Report>> {
     let image = if exchange.rank() == 0 { Some(picture(args)?) } else { None };
     exchange.begin();
-    let done = pipeline(exchange, image.as_ref(), args.quality, args.rows)?;
+    let mut clock = Clock::new();
+    let done = pipeline(exchange, image.as_ref(), args.quality, args.rows, &mut clock)?;
     exchange.done();
-    let (Some(done), Some(image)) = (done, image) else { return Ok(None) };
+    let clocks = exchange.gather_counts(0, &clock.words(), &vec![2; exchange.size()])?;
+    let (Some(done), Some(clocks), Some(image)) = (done, clocks, image) else { return Ok(None) };
     let (raw, coded) = (image.pixels.len(), done.jpeg.len());
     let lead = format!(
         "{} x {} pixels at quality {}, strips of {} rows, {} tasks",
@@ -216,6 +274,7 @@ pub(crate) fn jpeg(exchange: &mut dyn Exchange, args: &JpegArgs) -> anyhow::Resu
     let ratio = raw as f64 / coded as f64;
     let psnr = image.psnr(&done.image);
     report.say("Size", &format!("{raw} bytes become {coded}: {ratio:.1} : 1, PSNR {psnr:.2} dB"));
+    report.say("Busy", &busy(&clocks));
     let mut table = Table::new(&[
         Column::words("link", "link"),
         Column::figures("raw", "raw_s"),
@@ -239,34 +298,6 @@ pub(crate) fn jpeg(exchange: &mut dyn Exchange, args: &JpegArgs) -> anyhow::Resu
     Ok(Some(report))
 }
 
-/// What is timed: a picture of 1920 x 1080 at quality 75.
-pub(crate) struct Sample {
-    image: Image,
-    coded: Vec<u8>,
-}
-
-impl Sample {
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        let image = Image::made_up(1920, 1080)?;
-        let coded = encode(&image, 75)?;
-        Ok(Self { image, coded })
-    }
-
-    pub(crate) fn bytes(&self) -> f64 {
-        self.image.pixels.len() as f64
-    }
-
-    pub(crate) fn encode(&self) -> anyhow::Result<()> {
-        std::hint::black_box(encode(&self.image, 75)?);
-        Ok(())
-    }
-
-    pub(crate) fn decode(&self) -> anyhow::Result<()> {
-        std::hint::black_box(decode(&self.coded)?);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +306,7 @@ mod tests {
     fn piped(size: usize, image: &Image, rows: usize) -> anyhow::Result<Assembled> {
         let all = run(size, |exchange| {
             let own = (exchange.rank() == 0).then_some(image);
-            pipeline(exchange, own, 75, rows)
+            pipeline(exchange, own, 75, rows, &mut Clock::new())
         });
         let mut results = all.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         Ok(results.swap_remove(0).expect("the root's"))
@@ -284,7 +315,7 @@ mod tests {
     #[test]
     fn any_number_of_tasks_makes_the_same_file() {
         let image = Image::made_up(200, 397).unwrap();
-        let whole = encode(&image, 75).unwrap();
+        let whole = encode(&image.view(), 75).unwrap();
         for size in [1, 2, 3, 4, 7, 8] {
             let done = piped(size, &image, 32).unwrap();
             assert!(done.jpeg == whole, "{size} tasks");
@@ -293,6 +324,35 @@ mod tests {
         }
         let high = piped(3, &image, 4096).unwrap();
         assert!(high.jpeg == whole, "one strip");
+    }
+
+    #[test]
+    fn stages_are_busy_for_a_part_of_the_time_of_the_root() {
+        assert_eq!(busy(&[5, 9]), "one task does all");
+        let ms =
+            |times: [[u64; 2]; 5]| times.as_flattened().iter().map(|t| t * 1_000_000).collect();
+        // Two compress, two decompress; all of them are done a little before the root.
+        let clocks: Vec<u64> = ms([[40, 200], [190, 195], [186, 195], [50, 195], [30, 195]]);
+        let said = busy(&clocks);
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("1 reads and assembles: 20 % of 200"), "{said}");
+        assert!(lines[1].starts_with("2 compress: 94 % of 200"), "{said}");
+        assert!(lines[2].starts_with("2 decompress: 20 % of 200"), "{said}");
+        let both = busy(&[1, 4, 3, 4]);
+        assert!(both.contains("1 compresses and decompresses: 75 %"), "{both}");
+    }
+
+    #[test]
+    fn a_clock_tells_work_from_waiting() {
+        let mut clock = Clock::new();
+        let until = |span: Duration| {
+            let begun = Instant::now();
+            while begun.elapsed() < span {}
+        };
+        until(Duration::from_millis(2));
+        clock.waiting(|| until(Duration::from_millis(3)));
+        let [work, all] = clock.words();
+        assert!(work >= 2_000_000 && all >= work + 3_000_000, "{work} of {all}");
     }
 
     #[test]
@@ -308,10 +368,10 @@ mod tests {
         let image = Image::made_up(64, 640).unwrap();
         let all = run(4, |exchange| {
             if exchange.rank() == 3 {
-                bail!("killed");
+                anyhow::bail!("killed");
             }
             let own = (exchange.rank() == 0).then_some(&image);
-            pipeline(exchange, own, 75, 16).map(drop)
+            pipeline(exchange, own, 75, 16, &mut Clock::new()).map(drop)
         });
         let said = all[0].as_ref().unwrap_err().to_string();
         assert!(said.contains("ended"), "{said}");

@@ -54,12 +54,18 @@ pub(crate) struct Found {
     pub(crate) reached: u64,
 }
 
+#[cfg_attr(test, derive(Clone))]
 struct Search<'a, P: Problem> {
     problem: &'a P,
     best: Option<Solution>,
     path: Vec<u8>,
     reached: u64,
+    /// States looked at.
+    seen: u64,
 }
+
+/// States between two looks whether all ranks are there.
+const LOOK: u64 = 4096;
 
 /// Places that the pool's items decide.
 fn places<P: Problem>(problem: &P) -> (usize, u64) {
@@ -89,7 +95,7 @@ pub(crate) fn explore<P: Problem>(
 ) -> anyhow::Result<Found> {
     let guess = problem.guess().map(|choices| understood(problem, &choices)).transpose();
     let best = guess.context("the guess")?;
-    let mut search = Search { problem, best, path: Vec::new(), reached: 0 };
+    let mut search = Search { problem, best, path: Vec::new(), reached: 0, seen: 0 };
     let (places, items) = places(problem);
     let mut pool = exchange.pool(items);
     while let Some(item) = exchange.next_item(&mut pool)? {
@@ -98,7 +104,7 @@ pub(crate) fn explore<P: Problem>(
             search.hear(&message)?;
         }
         let before = search.cost();
-        search.below(item, places);
+        search.below(exchange, item, places)?;
         if search.cost() < before {
             tell(exchange, &search.said(BETTER))?;
         }
@@ -157,7 +163,7 @@ impl<P: Problem> Search<'_, P> {
     }
 
     /// All rows that begin as item `item` says: its digits are the first choices.
-    fn below(&mut self, item: u64, places: usize) {
+    fn below(&mut self, exchange: &mut dyn Exchange, item: u64, places: usize) -> Result<()> {
         let width = u64::from(self.problem.width());
         let digit = |place: usize| (item / width.pow((places - 1 - place) as u32) % width) as u8;
         self.path = (0..places).map(digit).collect();
@@ -165,8 +171,9 @@ impl<P: Problem> Search<'_, P> {
             state.and_then(|state| self.problem.choose(&state, *choice))
         };
         if let Some(state) = self.path.iter().fold(Some(self.problem.start()), choose) {
-            self.descend(&state);
+            self.descend(exchange, &state)?;
         }
+        Ok(())
     }
 
     /// Whether nothing that begins so comes before the best.
@@ -178,7 +185,12 @@ impl<P: Problem> Search<'_, P> {
         (bound, self.path.as_slice()) > (best.cost, best.choices.as_slice())
     }
 
-    fn descend(&mut self, state: &P::State) {
+    fn descend(&mut self, exchange: &mut dyn Exchange, state: &P::State) -> Result<()> {
+        // An item may take minutes; what follows from one state seldom is worth a look.
+        self.seen = self.seen.wrapping_add(1);
+        if self.seen.is_multiple_of(LOOK) {
+            exchange.check()?;
+        }
         if self.path.len() == self.problem.depth() {
             self.reached += 1;
             let cost = self.problem.cost(state);
@@ -188,18 +200,19 @@ impl<P: Problem> Search<'_, P> {
             if self.best.as_ref().is_none_or(better) {
                 self.best = Some(Solution { cost, choices: self.path.clone() });
             }
-            return;
+            return Ok(());
         }
         if self.is_hopeless(state) {
-            return;
+            return Ok(());
         }
         for choice in 0..self.problem.width() {
             if let Some(next) = self.problem.choose(state, choice) {
                 self.path.push(choice);
-                self.descend(&next);
+                self.descend(exchange, &next)?;
                 self.path.pop();
             }
         }
+        Ok(())
     }
 }
 
@@ -266,13 +279,21 @@ mod tests {
     #[test]
     fn what_is_told_is_taken_up_and_leaves_less_to_do() {
         let rows = Rows { seed: 3, all: false };
-        let alone = || Search { problem: &rows, best: None, path: Vec::new(), reached: 0 };
+        let alone = || Search { problem: &rows, best: None, path: Vec::new(), reached: 0, seen: 0 };
         let (places, items) = places(&rows);
+        let whole = |search: &mut Search<'_, Rows>| {
+            let all = |exchange: &mut dyn Exchange| {
+                let mut search = search.clone();
+                (0..items).try_for_each(|item| search.below(exchange, item, places))?;
+                Ok(search)
+            };
+            *search = run(1, all).swap_remove(0).unwrap();
+        };
         let mut first = alone();
-        (0..items).for_each(|item| first.below(item, places));
+        whole(&mut first);
         let mut second = alone();
         assert_eq!(second.hear(&first.said(BETTER)), Ok(None));
-        (0..items).for_each(|item| second.below(item, places));
+        whole(&mut second);
         assert!(second.best == first.best && second.reached < first.reached);
         assert_eq!(second.hear(&first.said(LAST)), Ok(Some(first.reached)));
         let said = second.hear(&[7; 15]).unwrap_err().to_string();

@@ -1,13 +1,15 @@
 //! The two-dimensional transform: rows, a transposition by all to all, columns.
 
+use std::cell::RefCell;
+
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
 
-use crate::exchange::{Exchange, Result, bytes, share};
+use crate::exchange::{Exchange, ExchangeError, Result, share, share_counts};
 
-fn to_bytes(values: impl Iterator<Item = Complex64>) -> Vec<u8> {
-    let flat: Vec<f64> = values.flat_map(|c| [c.re, c.im]).collect();
-    bytes::of_f64(&flat)
+thread_local! {
+    /// Plans are made once.
+    static PLANNER: RefCell<FftPlanner<f64>> = RefCell::new(FftPlanner::new());
 }
 
 /// Transforms a matrix of n × n, of which this rank has its share of the rows; it ends with the
@@ -20,23 +22,27 @@ pub(crate) fn transform(
     let (rank, size) = (exchange.rank(), exchange.size());
     let own = share(n, rank, size);
     assert_eq!(rows.len(), own.len() * n, "a share of the rows");
-    let fft = FftPlanner::new().plan_fft_forward(n);
-    fft.process(&mut rows);
-    let block = |to: usize| {
-        let columns = share(n, to, size);
-        to_bytes(rows.chunks_exact(n).flat_map(|row| row[columns.clone()].iter().copied()))
-    };
-    let parts = (0..size).map(block).collect();
-    let mut columns = vec![Complex64::ZERO; own.len() * n];
-    for (from, part) in exchange.all_to_all(parts)?.into_iter().enumerate() {
-        let first = share(n, from, size).start;
-        let values = bytes::to_f64(&part)?;
-        for (at, value) in values.as_chunks::<2>().0.iter().enumerate() {
-            let (row, column) = (first + at / own.len(), at % own.len());
-            columns[column * n + row] = Complex64::new(value[0], value[1]);
+    let fft = PLANNER.with_borrow_mut(|planner| planner.plan_fft_forward(n));
+    let mut room = vec![Complex64::ZERO; fft.get_inplace_scratch_len()];
+    fft.process_with_scratch(&mut rows, &mut room);
+    // Columns of these rows, one behind the other: those of each rank lie together.
+    let mut columns = vec![Complex64::ZERO; rows.len()];
+    transpose::transpose(&rows, &mut columns, n, own.len());
+    if size > 1 {
+        let counts = share_counts(n, size, own.len());
+        let parts = exchange.all_to_all_counts(&columns, &counts)?;
+        for (from, part) in parts.iter().enumerate() {
+            let held = share(n, from, size);
+            if part.len() != held.len() * own.len() {
+                let len = size_of_val(&part[..]);
+                return Err(ExchangeError::Malformed { len, what: "a block" });
+            }
+            for (column, some) in part.chunks_exact(held.len().max(1)).enumerate() {
+                columns[column * n..][held.clone()].copy_from_slice(some);
+            }
         }
     }
-    fft.process(&mut columns);
+    fft.process_with_scratch(&mut columns, &mut room);
     Ok(columns)
 }
 
@@ -46,16 +52,9 @@ pub(crate) fn collect(
     n: usize,
     columns: &[Complex64],
 ) -> Result<Option<Vec<Complex64>>> {
-    let Some(parts) = exchange.gather(0, to_bytes(columns.iter().copied()))? else {
-        return Ok(None);
-    };
-    let mut flat = Vec::with_capacity(2 * n * n);
-    for part in parts {
-        bytes::append_f64(&part, &mut flat)?;
-    }
-    let at = |row: usize, column: usize| {
-        let place = 2 * (column * n + row);
-        Complex64::new(flat[place], flat[place + 1])
-    };
-    Ok(Some((0..n * n).map(|place| at(place / n, place % n)).collect()))
+    let counts = share_counts(n, exchange.size(), n);
+    let Some(all) = exchange.gather_counts(0, columns, &counts)? else { return Ok(None) };
+    let mut by_rows = vec![Complex64::ZERO; n * n];
+    transpose::transpose(&all, &mut by_rows, n, n);
+    Ok(Some(by_rows))
 }

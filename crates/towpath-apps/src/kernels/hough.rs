@@ -1,6 +1,6 @@
 //! Straight lines in a picture: every point votes for the lines through it.
 
-use crate::exchange::{Exchange, ExchangeError, Result, bytes, share};
+use crate::exchange::{Exchange, ExchangeError, Result, share, share_counts};
 
 /// Directions, a degree each.
 const THETAS: usize = 180;
@@ -41,29 +41,14 @@ pub(crate) fn votes(
     // Each adds everyone's votes for its share of the directions, so that nobody receives more than
     // a table, whatever the number of ranks.
     let (rank, size) = (exchange.rank(), exchange.size());
-    let lines = |rank: usize| {
-        let thetas = share(THETAS, rank, size);
-        thetas.start * line..thetas.end * line
-    };
-    let parts = (0..size).map(|to| bytes::of_u64(&counts[lines(to)])).collect();
-    let mut own = vec![0; lines(rank).len()];
-    for part in exchange.all_to_all(parts)? {
-        let part = votes_in(&part, own.len())?;
+    let shares = share_counts(THETAS, size, line);
+    let mut own = vec![0; shares[rank]];
+    for part in exchange.all_to_all_counts(&counts, &shares)? {
+        if part.len() != own.len() {
+            return Err(ExchangeError::Malformed { len: 8 * part.len(), what: "votes" });
+        }
         own.iter_mut().zip(part).for_each(|(sum, votes)| *sum += votes);
     }
-    let Some(parts) = exchange.gather(0, bytes::of_u64(&own))? else { return Ok(None) };
-    counts.clear();
-    for (rank, part) in parts.iter().enumerate() {
-        counts.extend(votes_in(part, lines(rank).len())?);
-    }
-    Ok(Some(Votes { far, counts }))
-}
-
-/// As many votes as there must be.
-fn votes_in(part: &[u8], count: usize) -> Result<Vec<u64>> {
-    let votes = bytes::to_u64(part)?;
-    match votes.len() == count {
-        true => Ok(votes),
-        false => Err(ExchangeError::Malformed { len: part.len(), what: "votes" }),
-    }
+    let counts = exchange.gather_counts(0, &own, &shares)?;
+    Ok(counts.map(|counts| Votes { far, counts }))
 }

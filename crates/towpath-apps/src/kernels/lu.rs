@@ -1,24 +1,37 @@
 //! LU with partial pivoting: blocks of columns in turn, a panel broadcast for each.
 //!
-//! Updates go block by block, so that each number comes from the same operations for any number of
-//! ranks.
+//! All that a rank has to the right of a panel is updated at once. A number comes from the same
+//! operations for any number of ranks, as parts of products have the bits that they have in the
+//! whole ([`gemm`](super::gemm)).
 
-use super::gemm::{Matrix, Target, add_scaled, gemm};
-use crate::exchange::{Exchange, ExchangeError, Result, bytes};
+use multiversion::multiversion;
+use ndarray::{ArrayView2, ArrayViewMut2, Axis, s};
+
+use super::gemm::{add_scaled, largest, matrix, matrix_mut, take_product};
+use crate::exchange::{Exchange, ExchangeError, Result};
 
 /// Columns of a block.
-pub(crate) const BLOCK: usize = 32;
+pub(crate) const BLOCK: usize = 64;
+/// So few columns of a panel are factored, and so few rows solved for, without products.
+const FEW: usize = 8;
 
-/// A rank's blocks of columns of an n × n matrix, each column by column: block b is with rank b mod
-/// size.
+/// A rank's blocks of columns of an n × n matrix: block b is with rank b mod size.
+#[derive(Clone)]
 pub(crate) struct Blocks {
     n: usize,
-    blocks: Vec<(usize, Vec<f64>)>,
+    /// Which, in order.
+    blocks: Vec<usize>,
+    /// Their columns, one behind the other.
+    cells: Vec<f64>,
 }
 
 /// Which columns a block is.
 fn columns(n: usize, block: usize) -> std::ops::Range<usize> {
     block * BLOCK..((block + 1) * BLOCK).min(n)
+}
+
+fn blocks_of(n: usize, rank: usize, size: usize) -> impl Iterator<Item = usize> {
+    (rank..n.div_ceil(BLOCK)).step_by(size)
 }
 
 /// The factors, and the rows that were exchanged, in order.
@@ -36,46 +49,43 @@ impl Blocks {
         size: usize,
         entry: impl Fn(usize, usize) -> f64,
     ) -> Self {
-        let block = |b: usize| {
-            let cells = columns(n, b).flat_map(|column| (0..n).map(move |row| (row, column)));
-            (b, cells.map(|(row, column)| entry(row, column)).collect())
-        };
-        let own = (0..n.div_ceil(BLOCK)).filter(|b| b % size == rank);
-        Self { n, blocks: own.map(block).collect() }
+        let blocks: Vec<usize> = blocks_of(n, rank, size).collect();
+        let columns = blocks.iter().flat_map(|block| columns(n, *block));
+        let cells = columns.flat_map(|column| (0..n).map(move |row| (row, column)));
+        let cells = cells.map(|(row, column)| entry(row, column)).collect();
+        Self { n, blocks, cells }
     }
 
-    /// Factors the matrix together; every rank hears the pivots. An error names the column in which
-    /// there is no pivot.
+    /// Factors the matrix together; every rank hears the pivots. An error says that there is no
+    /// pivot for some column.
     pub(crate) fn factor(&mut self, exchange: &mut dyn Exchange) -> Result<Vec<usize>> {
         let n = self.n;
         let mut pivots = Vec::with_capacity(n);
+        // The exchanged rows, then the panel from its first row on.
+        let mut words = Vec::new();
         for b in 0..n.div_ceil(BLOCK) {
-            let (first, owner) = (b * BLOCK, b % exchange.size());
-            let panel = self.blocks.iter_mut().find(|(block, _)| *block == b);
-            let message = panel.map(|(_, panel)| {
+            let (first, width, owner) = (b * BLOCK, columns(n, b).len(), b % exchange.size());
+            words.clear();
+            // Where the blocks before this one end here, and where this one does.
+            let before = self.blocks.partition_point(|block| *block < b) * BLOCK * n;
+            let mut after = before;
+            if owner == exchange.rank() {
+                after += width * n;
+                let panel = &mut self.cells[before..after];
                 let swaps = panel_factor(panel, n, first);
-                let mut words: Vec<f64> = swaps.iter().map(|row| *row as f64).collect();
-                words.extend_from_slice(panel);
-                bytes::of_f64(&words)
-            });
-            let words = bytes::to_f64(&exchange.broadcast(owner, message)?)?;
-            let width = columns(n, b).len();
-            if words.len() != width * (n + 1) {
-                return Err(ExchangeError::Malformed { len: 8 * words.len(), what: "a panel" });
+                words.extend(swaps.iter().map(|row| *row as f64));
+                panel.chunks_exact(n).for_each(|column| words.extend_from_slice(&column[first..]));
             }
+            words.resize(width * (n - first + 1), 0.0);
+            exchange.broadcast_slice(owner, &mut words)?;
             let (swaps, panel) = words.split_at(width);
             let swaps: Vec<usize> = swaps.iter().map(|row| *row as usize).collect();
             if swaps.iter().any(|row| *row >= n) {
                 return Err(ExchangeError::Machine("the matrix is singular".into()));
             }
-            for (block, cells) in &mut self.blocks {
-                if *block != b {
-                    exchange_rows(cells, n, first, &swaps);
-                }
-                if *block > b {
-                    update(cells, panel, n, first, width);
-                }
-            }
+            exchange_rows(&mut self.cells[..before], n, first, &swaps);
+            exchange_rows(&mut self.cells[after..], n, first, &swaps);
+            update(&mut self.cells[after..], panel, n, first, width);
             pivots.extend(swaps);
         }
         Ok(pivots)
@@ -87,35 +97,57 @@ impl Blocks {
         exchange: &mut dyn Exchange,
         pivots: Vec<usize>,
     ) -> Result<Option<Factors>> {
-        let own: Vec<f64> = self.blocks.iter().flat_map(|(_, cells)| cells).copied().collect();
-        let Some(parts) = exchange.gather(0, bytes::of_f64(&own))? else { return Ok(None) };
         let (n, size) = (self.n, exchange.size());
+        let width = |rank| blocks_of(n, rank, size).map(|b| columns(n, b).len()).sum::<usize>();
+        let counts: Vec<usize> = (0..size).map(|rank| width(rank) * n).collect();
+        let Some(cells) = exchange.gather_counts(0, &self.cells, &counts)? else {
+            return Ok(None);
+        };
         let mut all = vec![0.0; n * n];
-        for (rank, part) in parts.iter().enumerate() {
-            let cells = bytes::to_f64(part)?;
-            let mut rest = &cells[..];
-            for b in (0..n.div_ceil(BLOCK)).filter(|b| b % size == rank) {
-                let range = columns(n, b);
-                let malformed = ExchangeError::Malformed { len: part.len(), what: "blocks" };
-                let (block, after) = rest.split_at_checked(range.len() * n).ok_or(malformed)?;
-                all[range.start * n..range.end * n].copy_from_slice(block);
-                rest = after;
-            }
+        let mut rest = &cells[..];
+        for b in (0..size).flat_map(|rank| blocks_of(n, rank, size)) {
+            let range = columns(n, b);
+            let (block, after) = rest.split_at(range.len() * n);
+            all[range.start * n..range.end * n].copy_from_slice(block);
+            rest = after;
         }
         Ok(Some(Factors { n, columns: all, pivots }))
     }
 }
 
-/// Factors a panel in place; the row exchanged with each of its rows, n where there is no pivot.
+/// Factors a panel of columns in place, from row `first` on; the row exchanged with each of its
+/// rows, n where there is no pivot. By halves of the columns, so that most of it is products.
 fn panel_factor(panel: &mut [f64], n: usize, first: usize) -> Vec<usize> {
+    let width = panel.len() / n;
+    if width <= FEW {
+        return few_factored(panel, n, first);
+    }
+    let half = (width / 2).next_multiple_of(FEW);
+    let (left, right) = panel.split_at_mut(half * n);
+    let mut swaps = panel_factor(left, n, first);
+    if swaps.contains(&n) {
+        swaps.resize(width, n);
+        return swaps;
+    }
+    exchange_rows(right, n, first, &swaps);
+    let factors = matrix(&left[first..], [n - first, half], n);
+    update_by(matrix_mut(&mut right[first..], [n - first, width - half], n), &factors);
+    let more = panel_factor(right, n, first + half);
+    if !more.contains(&n) {
+        exchange_rows(left, n, first + half, &more);
+    }
+    swaps.extend(more);
+    swaps
+}
+
+/// The same, a column after the other.
+fn few_factored(panel: &mut [f64], n: usize, first: usize) -> Vec<usize> {
     let width = panel.len() / n;
     let mut swaps = Vec::with_capacity(width);
     for j in 0..width {
         let row = first + j;
         let column = &panel[j * n..(j + 1) * n];
-        let larger = |a: &usize, b: &usize| column[*a].abs().total_cmp(&column[*b].abs());
-        // The first of the largest.
-        let pivot = (row..n).rev().max_by(larger).expect("a row at least");
+        let pivot = row + largest(&column[row..]).expect("a row at least");
         if column[pivot] == 0.0 || !column[pivot].is_finite() {
             swaps.resize(width, n);
             return swaps;
@@ -146,27 +178,57 @@ fn exchange_rows(cells: &mut [f64], n: usize, first: usize, swaps: &[usize]) {
     }
 }
 
-/// U₁₂ = L₁₁⁻¹ A₁₂, then A₂₂ -= L₂₁ U₁₂, of one block.
+/// What is right of a panel, whose rows begin at `first`.
 fn update(cells: &mut [f64], panel: &[f64], n: usize, first: usize, width: usize) {
-    for column in cells.chunks_exact_mut(n) {
-        for j in 0..width {
-            let top = column[first + j];
-            for i in j + 1..width {
-                column[first + i] -= panel[j * n + first + i] * top;
-            }
+    let (rows, columns) = (n - first, cells.len() / n);
+    if columns > 0 {
+        let panel = matrix(panel, [rows, width], rows);
+        update_by(matrix_mut(&mut cells[first..], [rows, columns], n), &panel);
+    }
+}
+
+/// U₁₂ = L₁₁⁻¹ A₁₂, then A₂₂ -= L₂₁ U₁₂, of all these columns. `panel` is L₁₁ above L₂₁.
+fn update_by(cells: ArrayViewMut2<'_, f64>, panel: &ArrayView2<'_, f64>) {
+    let width = panel.ncols();
+    let (mut upper, mut lower) = cells.split_at(Axis(0), width);
+    let (left, below) = panel.view().split_at(Axis(0), width);
+    solve_lower(upper.view_mut(), &left);
+    take_product(&mut lower, &below, &upper.view());
+}
+
+/// L⁻¹ of these columns, L with ones on its diagonal; by halves of the rows.
+fn solve_lower(mut cells: ArrayViewMut2<'_, f64>, l: &ArrayView2<'_, f64>) {
+    let rows = l.nrows();
+    if rows > FEW {
+        let half = (rows / 2).next_multiple_of(FEW);
+        let (left, below) = l.view().split_at(Axis(0), half);
+        let (mut upper, mut lower) = cells.split_at(Axis(0), half);
+        let (below, right) = below.split_at(Axis(1), half);
+        solve_lower(upper.view_mut(), &left.slice_move(s![.., ..half]));
+        take_product(&mut lower, &below, &upper.view());
+        return solve_lower(lower, &right);
+    }
+    // With zeros from the diagonal up.
+    let mut factors = [[0.0; FEW]; FEW];
+    for (j, factors) in factors.iter_mut().enumerate().take(rows) {
+        (j + 1..rows).for_each(|i| factors[i] = l[(i, j)]);
+    }
+    for mut column in cells.columns_mut() {
+        let mut few = [0.0; FEW];
+        few.iter_mut().zip(&column).for_each(|(few, cell)| *few = *cell);
+        few_solved(&mut few, &factors);
+        column.iter_mut().zip(few).for_each(|(cell, few)| *cell = few);
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+fma", "x86_64+avx2+fma"))]
+fn few_solved(column: &mut [f64; FEW], factors: &[[f64; FEW]; FEW]) {
+    for (j, factors) in factors.iter().enumerate() {
+        let top = column[j];
+        for (cell, factor) in column.iter_mut().zip(factors) {
+            *cell = factor.mul_add(-top, *cell);
         }
     }
-    let below = first + width;
-    let columns = cells.len() / n;
-    let upper: Vec<f64> =
-        cells.chunks_exact(n).flat_map(|column| &column[first..below]).copied().collect();
-    gemm(
-        Matrix { cells: &panel[below.min(panel.len())..], rows: n - below, stride: n },
-        Matrix { cells: &upper, rows: width, stride: width },
-        columns,
-        -1.0,
-        &mut Target { cells, first: below, stride: n },
-    );
 }
 
 impl Factors {

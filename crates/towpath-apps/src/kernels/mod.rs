@@ -8,10 +8,12 @@ mod hough;
 mod lu;
 mod matmul;
 mod nbody;
+mod rated;
 mod sort;
 mod suite;
 #[cfg(test)]
 mod tests;
 mod tsp;
 
-pub(crate) use suite::{KernelArgs, RATED, kernel};
+pub(crate) use rated::rated;
+pub(crate) use suite::{KernelArgs, kernel};

@@ -69,22 +69,24 @@ impl Bodies {
         Ok(())
     }
 
-    pub(crate) fn potential(&self) -> f64 {
-        let n = self.position.len();
-        let mut sum = 0.0;
-        for i in 0..n {
-            for j in 0..i {
+    /// Of each body with those before it, by whose share it is in; at every rank.
+    pub(crate) fn potential(&self, exchange: &mut dyn Exchange) -> Result<f64> {
+        let with_those_before = |i: usize| -> f64 {
+            let with = |j: usize| {
                 let d = |k: usize| self.position[i][k] - self.position[j][k];
                 let square = d(0).powi(2) + d(1).powi(2) + d(2).powi(2) + self.softening2;
-                sum -= self.mass[i] * self.mass[j] / square.sqrt();
-            }
-        }
-        sum
+                self.mass[i] * self.mass[j] / square.sqrt()
+            };
+            (0..i).map(with).sum()
+        };
+        let n = self.position.len();
+        let all = map_all(exchange, n, 1, |on, out| out.push(with_those_before(on)))?;
+        Ok(-all.iter().sum::<f64>())
     }
 
-    pub(crate) fn energy(&self) -> f64 {
+    pub(crate) fn energy(&self, exchange: &mut dyn Exchange) -> Result<f64> {
         let square = |v: &[f64; 3]| v.iter().map(|x| x * x).sum::<f64>();
         let kinetic = self.velocity.iter().zip(&self.mass).map(|(v, m)| 0.5 * m * square(v));
-        kinetic.sum::<f64>() + self.potential()
+        Ok(kinetic.sum::<f64>() + self.potential(exchange)?)
     }
 }

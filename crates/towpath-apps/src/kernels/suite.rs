@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use rustfft::num_complex::Complex64;
 
 use super::{ep, fft, hough, lu, matmul, nbody, sort, tsp};
-use crate::exchange::{Exchange, bytes, share};
+use crate::exchange::{Exchange, share, share_counts};
 use crate::options::{splitmix, uniform};
 use crate::report::Report;
 
@@ -133,11 +133,8 @@ fn run_matmul(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Ou
     exchange.done();
     // (A B) 1 = A (B 1), in integers.
     let sums: Vec<f64> = c.chunks_exact(n.max(1)).map(|row| row.iter().sum()).collect();
-    let Some(parts) = exchange.gather(0, bytes::of_f64(&sums))? else { return Ok(None) };
-    let mut got = Vec::new();
-    for part in parts {
-        bytes::append_f64(&part, &mut got)?;
-    }
+    let counts = share_counts(n, exchange.size(), 1);
+    let Some(got) = exchange.gather_counts(0, &sums, &counts)? else { return Ok(None) };
     let b_sums: Vec<f64> =
         (0..n).map(|row| (0..n).map(|column| whole(row * n + column, 1 << 40)).sum()).collect();
     let right = |row: usize| -> f64 { (0..n).map(|k| whole(row * n + k, 0) * b_sums[k]).sum() };
@@ -152,13 +149,13 @@ fn run_matmul(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Ou
 fn run_nbody(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outcome>> {
     let mut bodies = nbody::Bodies::ball(n);
     bodies.softening2 = 0.01;
-    let before = bodies.energy();
+    let before = bodies.energy(exchange)?;
     exchange.begin();
     for _ in 0..10 {
         bodies.step(exchange, 0.005)?;
     }
     exchange.done();
-    let drift = (bodies.energy() / before - 1.0).abs();
+    let drift = (bodies.energy(exchange)? / before - 1.0).abs();
     let check = format!("energy drifts by {drift:.1e}");
     let said = outcome(format!("{n} bodies, 10 steps"), check, drift < 1e-4);
     Ok((exchange.rank() == 0).then_some(said))
@@ -187,11 +184,10 @@ fn run_sort(exchange: &mut dyn Exchange, n: usize) -> anyhow::Result<Option<Outc
     let sum = own.iter().fold(0_u64, |sum, key| sum.wrapping_add(*key));
     let ends = [own.first().copied().unwrap_or(0), own.last().copied().unwrap_or(0)];
     let about = [own.len() as u64, u64::from(is_sorted), sum, ends[0], ends[1]];
-    let Some(parts) = exchange.gather(0, bytes::of_u64(&about))? else { return Ok(None) };
+    let counts = vec![about.len(); exchange.size()];
+    let Some(parts) = exchange.gather_counts(0, &about, &counts)? else { return Ok(None) };
     let (mut count, mut total, mut last, mut good) = (0, 0_u64, 0, true);
-    for part in &parts {
-        let part = bytes::to_u64(part)?;
-        ensure!(part.len() == 5, "a part of {} numbers", part.len());
+    for part in parts.as_chunks::<5>().0 {
         count += part[0];
         total = total.wrapping_add(part[2]);
         good &= part[1] == 1 && (part[0] == 0 || part[3] >= last);
@@ -260,58 +256,4 @@ pub(crate) fn kernel(
     report.say("Checked", &said.check);
     report.say("With the check it took", &towpath_report::units::time_text(seconds));
     Ok(Some(report))
-}
-
-/// Something that is timed: its name, its operations, the work.
-type Rated = (&'static str, f64, fn() -> anyhow::Result<()>);
-
-/// Sides of what is timed.
-const RATED_SIDE: usize = 512;
-const RATED_POINTS: usize = 1 << 16;
-const RATED_TIMES: u32 = 8;
-
-/// What is timed, on one task.
-pub(crate) const RATED: [Rated; 3] = [
-    ("FFT of 2^16 points", RATED_TIMES as f64 * 5.0 * RATED_POINTS as f64 * 16.0, rated_fft),
-    ("LU of 512 equations", 2.0 / 3.0 * (RATED_SIDE * RATED_SIDE * RATED_SIDE) as f64, rated_lu),
-    ("product of 512 x 512", 2.0 * (RATED_SIDE * RATED_SIDE * RATED_SIDE) as f64, rated_product),
-];
-
-/// Eight times, by one plan.
-#[allow(clippy::unnecessary_wraps)] // of the others' type
-fn rated_fft() -> anyhow::Result<()> {
-    thread_local! {
-        static PLAN: std::sync::Arc<dyn rustfft::Fft<f64>> =
-            rustfft::FftPlanner::new().plan_fft_forward(RATED_POINTS);
-    }
-    let mut points = vec![Complex64::ONE; RATED_POINTS];
-    let mut room = vec![Complex64::ZERO; RATED_POINTS];
-    for _ in 0..RATED_TIMES {
-        PLAN.with(|plan| plan.process_with_scratch(&mut points, &mut room));
-    }
-    std::hint::black_box(&points);
-    Ok(())
-}
-
-/// Alone: what one task says.
-fn alone(work: impl Fn(&mut dyn Exchange) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
-    crate::exchange::local::run(1, work).into_iter().collect()
-}
-
-fn rated_lu() -> anyhow::Result<()> {
-    let entry =
-        |row: usize, column: usize| (splitmix((row * RATED_SIDE + column) as u64) % 97) as f64;
-    alone(|exchange| {
-        let mut blocks = lu::Blocks::new(RATED_SIDE, 0, 1, entry);
-        std::hint::black_box(blocks.factor(exchange)?);
-        Ok(())
-    })
-}
-
-fn rated_product() -> anyhow::Result<()> {
-    let cells = vec![1.5; RATED_SIDE * RATED_SIDE];
-    alone(|exchange| {
-        std::hint::black_box(matmul::product(exchange, RATED_SIDE, &cells, &cells)?);
-        Ok(())
-    })
 }

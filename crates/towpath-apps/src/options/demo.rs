@@ -9,7 +9,7 @@ use super::contract::{Contract, Dividend, Kind};
 use super::heston::{Heston, HestonError, heston};
 use super::monte_carlo::{conditional, plain};
 use super::stochastic::{LEVEL, Variance, american, european};
-use crate::exchange::{Exchange, bytes, share};
+use crate::exchange::{Exchange, share, share_counts};
 use crate::picture::Field;
 use crate::report::Report;
 
@@ -121,12 +121,7 @@ pub(crate) fn surface(
         };
         calls(&columns, of.rate, out);
     }
-    let Some(parts) = exchange.gather(0, bytes::of_f64(&own))? else { return Ok(None) };
-    let mut all = Vec::with_capacity(SIDE * SIDE);
-    for part in parts {
-        bytes::append_f64(&part, &mut all)?;
-    }
-    Ok(Some(all))
+    exchange.gather_counts(0, &own, &share_counts(SIDE, exchange.size(), SIDE))
 }
 
 /// The whole demonstration; the root gets the report.

@@ -21,8 +21,6 @@ use super::database::{About, Limits, Recording};
 use super::monte_carlo::{splitmix, uniform};
 use super::normal::quantile;
 use super::stochastic::{Variance, american, european};
-#[cfg(feature = "database")]
-use crate::exchange::bytes;
 use crate::exchange::{Exchange, map_all};
 use crate::report::Report;
 
@@ -344,13 +342,9 @@ fn errors_kept(
             let prices_of = priced(&source.trade(at), at, curve);
             prices.extend(prices_of.map(|price| price.unwrap_or(f64::NAN)));
         }
-        let Some(parts) = exchange.gather(0, bytes::of_f64(&prices))? else { continue };
-        let mut prices = Vec::with_capacity(trades.len() * MODELS.len());
-        for part in parts {
-            bytes::append_f64(&part, &mut prices)?;
-        }
-        let (prices, rest) = prices.as_chunks::<{ MODELS.len() }>();
-        ensure!(rest.is_empty() && prices.len() == trades.len(), "{} prices", prices.len());
+        let counts = crate::exchange::share_counts(trades.len(), exchange.size(), MODELS.len());
+        let Some(prices) = exchange.gather_counts(0, &prices, &counts)? else { continue };
+        let prices = prices.as_chunks::<{ MODELS.len() }>().0;
         let known = |price: f64| Some(price).filter(|price| !price.is_nan());
         let pair = |(at, prices): (usize, &[f64; 4])| (source.trade(at), prices.map(known));
         let rows: Vec<(Trade, Priced)> = trades.clone().zip(prices).map(pair).collect();

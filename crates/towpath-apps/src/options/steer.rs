@@ -79,7 +79,7 @@ fn taken(
 ) -> anyhow::Result<Contract> {
     let mut changes = Vec::new();
     while let Some((_, message)) = exchange.try_recv(None, STEER)? {
-        match bytes::to_f64(&message)?[..] {
+        match bytes::to::<f64>(&message)?[..] {
             [number, value] => changes.push(Ok((number as usize, value))),
             _ => bail!("a change of {} bytes", message.len()),
         }
@@ -124,9 +124,9 @@ pub(crate) fn rounds(
         if exchange.rank() == 0 {
             of = taken(exchange, input.as_ref(), of, &mut log)?;
         }
-        let told = [of.strike, of.rate, of.maturity, of.volatility];
-        let told = bytes::to_f64(&exchange.broadcast(0, Some(bytes::of_f64(&told)))?)?;
-        let [strike, rate, maturity, volatility] = told[..] else { bail!("no parameters") };
+        let mut told = [of.strike, of.rate, of.maturity, of.volatility];
+        exchange.broadcast_slice(0, &mut told)?;
+        let [strike, rate, maturity, volatility] = told;
         of = Contract { strike, rate, volatility, maturity, ..of };
         last = surface(exchange, &of)?;
     }
@@ -162,7 +162,7 @@ mod tests {
                 rounds(exchange, &args, |exchange, round| {
                     if round == 2 && exchange.rank() == 1 {
                         for (number, value) in changes {
-                            exchange.send(0, STEER, &bytes::of_f64(&[*number, *value]))?;
+                            exchange.send(0, STEER, &bytes::of(&[*number, *value]))?;
                         }
                     }
                     Ok(())

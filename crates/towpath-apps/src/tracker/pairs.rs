@@ -11,7 +11,7 @@ use super::assignment::{Pair, assign};
 use super::plane::Track;
 use super::scene::NOISE;
 use super::space::{Camera, EARTH, Vector, epipolar, from_site, meeting, norm};
-use crate::exchange::{Exchange, Result, bytes};
+use crate::exchange::{Exchange, Result};
 
 /// Lines of sight that miss each other by more do not meet, km.
 const MISS: f64 = 2.0;
@@ -91,8 +91,8 @@ pub(crate) fn step(
     }
     let words: Vec<f64> = found.iter().flat_map(Target::words).collect();
     let mut all = Vec::new();
-    for part in exchange.all_gather(bytes::of_f64(&words))? {
-        all.extend(bytes::to_f64(&part)?.as_chunks::<WORDS>().0.iter().map(Target::from_words));
+    for part in exchange.all_gather_parts(&words)? {
+        all.extend(part.as_chunks::<WORDS>().0.iter().map(Target::from_words));
     }
     // Whoever found what: the same order for any number of tasks.
     all.sort_by(|a, b| a.firsts.cmp(&b.firsts).then_with(|| total(&a.words(), &b.words())));

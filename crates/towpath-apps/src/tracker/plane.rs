@@ -184,11 +184,11 @@ impl Track {
 /// Tracks as bytes and back.
 pub(crate) fn packed(tracks: &[Track]) -> Vec<u8> {
     let words: Vec<f64> = tracks.iter().flat_map(Track::words).collect();
-    bytes::of_f64(&words)
+    bytes::of(&words).into_owned()
 }
 
 pub(crate) fn unpacked(message: &[u8]) -> Result<Vec<Track>> {
-    let words = bytes::to_f64(message)?;
+    let words = bytes::to::<f64>(message)?;
     let (tracks, rest) = words.as_chunks::<WORDS>();
     match rest {
         [] => Ok(tracks.iter().map(Track::from_words).collect()),
@@ -255,8 +255,8 @@ pub(crate) fn step(
         .flat_map(|child| [child.before as f64, child.last as f64, child.gain])
         .collect();
     let mut all = Vec::new();
-    for part in exchange.all_gather(bytes::of_f64(&pairs))? {
-        for pair in bytes::to_f64(&part)?.as_chunks::<3>().0 {
+    for part in exchange.all_gather_parts(&pairs)? {
+        for pair in part.as_chunks::<3>().0 {
             all.push(Pair { left: pair[0] as u64, right: pair[1] as u64, gain: pair[2] });
         }
     }

@@ -1,11 +1,11 @@
 //! The applications as jobs of a virtual machine: `towpath demo`, and `towpath run` of the program.
 
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use crate::support::{Vm, built, text};
 
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     built::built(&["towpath-apps"], &["-p", "towpath-apps", "--bin", "towpath-apps"])
 }
 
@@ -81,30 +81,4 @@ fn bad_values_end_the_job_with_the_reason() {
         assert!(!out.status.success());
         assert!(text(&out.stderr).contains(why), "{}", text(&out.stderr));
     }
-}
-
-#[test]
-fn a_host_that_is_killed_ends_the_job_without_a_result() {
-    program();
-    for words in [&["steer", "--rounds", "1000000"][..], &["kernel", "tsp", "--size", "18"]] {
-        killed_in_the_middle(&Vm::up(2), words);
-    }
-    let vm = Vm::up(2);
-    let kept = vm.file("market.db");
-    let path = kept.to_str().unwrap();
-    killed_in_the_middle(&vm, &["market", "--trades", "2000000", "--database", path]);
-    // Whether the task that wrote ended or was killed: there is no run in what it left.
-    let asked = std::process::Command::new(program()).args(["query", path]).output().unwrap();
-    assert!(!asked.status.success() && asked.stdout.is_empty(), "{}", text(&asked.stdout));
-}
-
-fn killed_in_the_middle(vm: &Vm, words: &[&str]) {
-    let mut job = vm.command(&["demo", "-n", "4"]);
-    let job = job.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while text(&vm.towpath(&["ps"]).stdout).matches("towpath-apps").count() < 4 {}
-    Vm::signal(vm.pid(2), "-KILL");
-    let out = job.wait_with_output().unwrap();
-    assert!(!out.status.success(), "{words:?}");
-    assert!(out.stdout.is_empty(), "no answer without a part of the work");
-    assert!(text(&out.stderr).contains("task"), "{}", text(&out.stderr));
 }

@@ -2,6 +2,7 @@
 //! others, or must be alone, is a file beside this folder.
 
 mod applications;
+mod applications_killed;
 mod daemon_limits;
 mod detached;
 mod farm;

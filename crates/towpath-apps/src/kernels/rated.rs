@@ -1,0 +1,150 @@
+//! Kernels beside libraries, on one task.
+
+use rustfft::FftPlanner;
+use rustfft::num_complex::Complex64;
+
+use super::gemm::{add_product, matrix, matrix_mut};
+use super::suite::noise;
+use super::{fft, lu, matmul};
+use crate::rated::{Rated, Work};
+
+/// Sides of matrices.
+const SIDES: [(usize, &str, &str); 2] = [
+    (512, "LU of 512 equations", "product of 512 x 512"),
+    (1024, "LU of 1024 equations", "product of 1024 x 1024"),
+];
+/// A side of a transform: 2^16 points.
+const POINTS: usize = 256;
+
+fn cells(count: usize) -> Vec<f64> {
+    (0..count).map(noise).collect()
+}
+
+/// What is rated.
+pub(crate) fn rated() -> Vec<Rated> {
+    let mut all = vec![transform()];
+    for (side, lu, product) in SIDES {
+        let cube = (side * side * side) as f64 / 1e9;
+        let unit = "Gflop a second";
+        let (ours, peers) = (factored(side), peers::factored(side));
+        all.push(Rated { what: lu, amount: 2.0 / 3.0 * cube, unit, ours, peers });
+        let (ours, peers) = (multiplied(side), peers::multiplied(side));
+        all.push(Rated { what: product, amount: 2.0 * cube, unit, ours, peers });
+    }
+    all
+}
+
+/// The two-dimensional transform beside the library's of as many points in one dimension, which is
+/// as many operations.
+fn transform() -> Rated {
+    let count = POINTS * POINTS;
+    let points: Vec<Complex64> = cells(count).iter().map(|x| Complex64::new(*x, 0.0)).collect();
+    let given = points.clone();
+    let ours: Work = Box::new(move |exchange| {
+        std::hint::black_box(fft::transform(exchange, POINTS, given.clone())?);
+        Ok(())
+    });
+    let plan = FftPlanner::new().plan_fft_forward(count);
+    let mut room = vec![Complex64::ZERO; plan.get_inplace_scratch_len()];
+    let library: Work = Box::new(move |_| {
+        let mut points = points.clone();
+        plan.process_with_scratch(&mut points, &mut room);
+        std::hint::black_box(points);
+        Ok(())
+    });
+    let amount = 5.0 * count as f64 * f64::from(count.ilog2()) / 1e9;
+    let peers = vec![("rustfft", library)];
+    Rated { what: "FFT of 256 x 256 points", amount, unit: "Gflop a second", ours, peers }
+}
+
+fn factored(side: usize) -> Work {
+    let all = cells(side * side);
+    let blocks = lu::Blocks::new(side, 0, 1, |row, column| all[column * side + row]);
+    Box::new(move |exchange| {
+        std::hint::black_box(blocks.clone().factor(exchange)?);
+        Ok(())
+    })
+}
+
+fn multiplied(side: usize) -> Work {
+    let all = cells(side * side);
+    Box::new(move |exchange| {
+        std::hint::black_box(matmul::product(exchange, side, &all, &all)?);
+        Ok(())
+    })
+}
+
+/// What kernels are measured by.
+mod peers {
+    use super::{Work, add_product, cells, matrix, matrix_mut};
+
+    /// The library of our products, called once; with feature `peers` also faer.
+    pub(super) fn multiplied(side: usize) -> Vec<(&'static str, Work)> {
+        let all = cells(side * side);
+        let library: Work = Box::new(move |_| {
+            let mut out = vec![0.0; side * side];
+            let of = matrix(&all, [side, side], side);
+            add_product(&mut matrix_mut(&mut out, [side, side], side), &of, &of);
+            std::hint::black_box(out);
+            Ok(())
+        });
+        #[allow(unused_mut)] // where faer is there, it is added
+        let mut peers = vec![("matrixmultiply", library)];
+        #[cfg(feature = "peers")]
+        peers.push(("faer", faer::multiplied(side)));
+        peers
+    }
+
+    /// Faer's, with feature `peers`: the library of our products has none.
+    pub(super) fn factored(side: usize) -> Vec<(&'static str, Work)> {
+        #[cfg(feature = "peers")]
+        return vec![("faer", faer::factored(side))];
+        #[cfg(not(feature = "peers"))]
+        {
+            let _ = side;
+            Vec::new()
+        }
+    }
+
+    #[cfg(feature = "peers")]
+    mod faer {
+        use faer::dyn_stack::{MemBuffer, MemStack};
+        use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
+        use faer::linalg::matmul::matmul;
+        use faer::{Accum, Mat, Par};
+
+        use super::{Work, cells};
+
+        fn whole(side: usize) -> Mat<f64> {
+            let all = cells(side * side);
+            Mat::from_fn(side, side, |row, column| all[column * side + row])
+        }
+
+        pub(super) fn multiplied(side: usize) -> Work {
+            let all = whole(side);
+            Box::new(move |_| {
+                let mut out = Mat::<f64>::zeros(side, side);
+                let of = all.as_ref();
+                matmul(out.as_mut(), Accum::Replace, of, of, 1.0, Par::Seq);
+                std::hint::black_box(out);
+                Ok(())
+            })
+        }
+
+        pub(super) fn factored(side: usize) -> Work {
+            let all = whole(side);
+            let need = lu_in_place_scratch::<usize, f64>(side, side, Par::Seq, Default::default());
+            let mut room = MemBuffer::new(need);
+            let mut order = [vec![0_usize; side], vec![0_usize; side]];
+            Box::new(move |_| {
+                let mut cells = all.clone();
+                let [there, back] = &mut order;
+                let stack = MemStack::new(&mut room);
+                let of = cells.as_mut();
+                lu_in_place(of, there, back, Par::Seq, stack, Default::default());
+                std::hint::black_box(cells);
+                Ok(())
+            })
+        }
+    }
+}
