@@ -13,9 +13,10 @@ use crate::exchange::{Exchange, ExchangeError, local};
 use crate::field::{self, FieldArgs};
 use crate::jpeg::{self, JpegArgs};
 use crate::kernels::{self, KernelArgs};
-use crate::options::{self, MarketArgs, OptionsArgs, SteerArgs};
+use crate::options::{self, MarketArgs, OptionsArgs};
 use crate::rates::{self, RatesArgs};
 use crate::report::Report;
+use crate::steering::{SteerArgs, steer};
 use crate::tracker::{self, TrackerArgs};
 
 /// Tasks of this process, where no virtual machine runs them.
@@ -117,7 +118,7 @@ impl Application {
             Self::Chemistry(args) => demos::chemistry(exchange, args),
             Self::Radar(args) => demos::radar(exchange, args),
             Self::Rates(args) => rates::rates(exchange, args),
-            Self::Steer(args) => options::steer(exchange, args),
+            Self::Steer(args) => steer(exchange, args),
         }
     }
 }

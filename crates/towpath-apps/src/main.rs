@@ -25,6 +25,7 @@ mod picture;
 mod rated;
 mod rates;
 mod report;
+mod steering;
 mod tracker;
 
 use std::process::ExitCode;

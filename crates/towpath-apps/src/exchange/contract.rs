@@ -1,6 +1,9 @@
 //! The trait, and why nothing came or went.
 
+use std::time::Duration;
+
 use rustfft::num_complex::Complex64;
+use towpath::Task;
 
 use super::Arrays;
 use super::pool::Pool;
@@ -72,6 +75,17 @@ pub(crate) trait Exchange: Arrays<f64> + Arrays<u64> + Arrays<Complex64> {
     /// Whether all are there still, for one that works long between two messages: whoever is lost
     /// is an error here rather than after the work. Threads are lost with the process alone.
     fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The machine's task, where there is one: for panels.
+    fn task(&mut self) -> Option<&mut Task> {
+        None
+    }
+
+    /// Does nothing for so long; who follows a panel is not kept waiting by it.
+    fn rest(&mut self, time: Duration) -> Result<()> {
+        std::thread::sleep(time);
         Ok(())
     }
 

@@ -167,6 +167,21 @@ impl<T: Plain> Arrays<T> for Machine {
 }
 
 impl Exchange for Machine {
+    fn task(&mut self) -> Option<&mut Task> {
+        Some(&mut self.task)
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<()> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.task.wait(Some(left)).map_err(machine)?;
+        }
+    }
+
     fn rank(&self) -> usize {
         self.team.rank() as usize
     }

@@ -12,7 +12,7 @@ use crate::report::Report;
 
 const MAP_MAX: usize = 2000;
 /// Directions of the pattern, a degree each.
-const DIRECTIONS: usize = 181;
+pub(crate) const DIRECTIONS: usize = 181;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FieldArgs {
@@ -70,6 +70,30 @@ pub(super) fn solved(exchange: &mut dyn Exchange, slots: &Slots) -> anyhow::Resu
     Ok(slots.solve(&rows)?)
 }
 
+/// |F| in all directions, at the root; and the powers, scattered and loaded, at all.
+pub(crate) fn pattern(
+    exchange: &mut dyn Exchange,
+    slots: &Slots,
+) -> anyhow::Result<(Option<Vec<f64>>, [f64; 2])> {
+    let solution = solved(exchange, slots)?;
+    let all = map_all(exchange, DIRECTIONS, 1, |degree, out| {
+        out.push(solution.far((degree as f64).to_radians()).norm());
+    })?;
+    let powers = [solution.scattered, solution.loaded];
+    Ok(((exchange.rank() == 0).then_some(all), powers))
+}
+
+/// |F| by degrees from the plane.
+pub(crate) fn pattern_chart(values: &[f64]) -> Chart {
+    let axis = |label| Axis::new(label, Unit::Count);
+    let points = values.iter().enumerate().map(|(degree, f)| (degree as f64, *f)).collect();
+    Chart::new("Far field", axis("degrees from the plane"), axis("|F|")).with(
+        "|F|",
+        Shape::Line,
+        points,
+    )
+}
+
 /// The whole demonstration; the root gets the report.
 pub(crate) fn field(
     exchange: &mut dyn Exchange,
@@ -113,17 +137,8 @@ pub(crate) fn field(
         ),
     );
     report.field("Scattered field above the plane, |H|", &Field::new(columns, map.clone()));
-    let points = |degree: usize| {
-        let [re, im] = [pattern[2 * degree], pattern[2 * degree + 1]];
-        (degree as f64, re.hypot(im))
-    };
-    let axis = |label| Axis::new(label, Unit::Count);
-    let chart = Chart::new("Far field", axis("degrees from the plane"), axis("|F|")).with(
-        "|F|",
-        Shape::Line,
-        (0..DIRECTIONS).map(points).collect(),
-    );
-    report.chart("Pattern", &chart);
+    let sizes: Vec<f64> = pattern.chunks_exact(2).map(|f| f[0].hypot(f[1])).collect();
+    report.chart("Pattern", &pattern_chart(&sizes));
     let line = |degree: usize| {
         format!("{degree},{:e},{:e}\n", pattern[2 * degree], pattern[2 * degree + 1])
     };

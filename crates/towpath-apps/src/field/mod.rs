@@ -10,4 +10,5 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use demo::{FieldArgs, field, once};
+pub(crate) use demo::{DIRECTIONS, FieldArgs, field, once, pattern, pattern_chart};
+pub(crate) use slots::{Network, Slots};

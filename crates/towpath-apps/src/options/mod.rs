@@ -15,17 +15,17 @@ mod monte_carlo;
 mod normal;
 mod quadrature;
 pub(crate) mod rates;
-mod steer;
 mod stochastic;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use black_scholes::{greeks, price};
+pub(crate) use contract::{Contract, Kind};
 #[cfg(feature = "database")]
 pub(crate) use database::{QueryArgs, query};
-pub(crate) use demo::{OptionsArgs, options};
+pub(crate) use demo::{OptionsArgs, SIDE, options, surface};
 pub(crate) use market::{MarketArgs, market};
 pub(crate) use monte_carlo::{splitmix, uniform};
 pub(crate) use normal::quantile;
 #[cfg(test)]
 pub(crate) use quadrature::gauss;
-pub(crate) use steer::{SteerArgs, steer};

@@ -105,3 +105,32 @@ fn whoever_looks_on_may_be_killed_and_the_job_too() {
         text(&out.stderr)
     );
 }
+
+#[test]
+fn an_application_is_steered_while_it_computes() {
+    let vm = Vm::up(2);
+    let apps = built::built(&["towpath-apps"], &["-p", "towpath-apps", "--bin", "towpath-apps"]);
+    let apps = apps.to_str().unwrap();
+    for (of, change, bad, series) in [
+        ("prices", "volatility=0.4", "volatility=-1", "price"),
+        ("slots", "angle=90", "network=none", "power"),
+    ] {
+        let steer = ["run", "--spread", "-n", "3", "--no-tag", "--", apps, "steer", "--of", of];
+        let steer = [&steer[..], &["--rounds", "1000000000"]].concat();
+        let run = vm.command(&steer).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while text(&vm.towpath(&["panel"]).stdout).is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(said(&vm, &["panel", of, change]).0, Some(0));
+        let (code, _, why) = said(&vm, &["panel", of, bad]);
+        assert!(code == Some(1) && why.contains(" is not "), "{why}");
+        let (code, told, _) = said(&vm, &["panel", of, "--follow", "--points", "30"]);
+        assert!(code == Some(0) && told.contains(&format!("{series}  round ")), "{told}");
+        assert_eq!(said(&vm, &["panel", of, "running=off"]).0, Some(0));
+        let out = run.wait_with_output().unwrap();
+        let told = text(&out.stdout);
+        assert!(out.status.success(), "{told}{}", text(&out.stderr));
+        assert!(told.contains(&change.replace('=', " = ")), "{told}");
+        assert!(told.contains("running = off"), "{told}");
+    }
+}
