@@ -394,6 +394,40 @@ impl PacketWriter<'_, '_> {
         self.at += len;
     }
 
+    /// Where the next frame would stand.
+    pub(crate) const fn place(&self) -> usize {
+        self.at
+    }
+
+    /// What was written from a [place](PacketWriter::place) on; none of it was left in memory.
+    pub(crate) fn written(&self, from: usize) -> &[u8] {
+        assert!(self.hidden, "only what is copied can be read");
+        &self.batch.buf[from..self.at]
+    }
+
+    /// Writes `len` bytes of frame over what stands at a place.
+    pub(crate) fn rewrite(&mut self, at: usize, len: usize, emit: impl FnOnce(&mut Writer<'_>)) {
+        assert!(at + len <= self.at, "only what was written is written again");
+        emit(&mut Writer::new(&mut self.batch.buf[at..at + len]));
+    }
+
+    /// Takes back what was written from a place on.
+    pub(crate) const fn rewind(&mut self, to: usize) {
+        self.at = to;
+    }
+
+    /// Leaves no more room than for `len` bytes; what [`PacketWriter::widen`] needs to undo it.
+    pub(crate) fn narrow(&mut self, len: usize) -> usize {
+        let end = self.end;
+        self.end = end.min(self.at + len);
+        end
+    }
+
+    /// Room up to where it was before [`PacketWriter::narrow`].
+    pub(crate) const fn widen(&mut self, end: usize) {
+        self.end = end;
+    }
+
     /// Fills up with padding so that the train can go on.
     pub fn pad(&mut self) {
         self.batch.buf[self.at..self.end].fill(0);

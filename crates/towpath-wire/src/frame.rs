@@ -32,7 +32,8 @@
 //!                where it receives: 8..24 address (IPv6, or IPv4 mapped) | 24..26 port
 //! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
 //! NOTE           0 type=132 | 1 zero | 2..4 length n | 4..4+n bytes of the owner's
-//! (extension)    0 type=133..=255 | 1 zero | 2..4 length n
+//! CODED, PARITY, REBUILT  0 type=133, 134, 135: see [`coding`](crate::coding)
+//! (extension)    0 type=136..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
@@ -56,6 +57,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::bytes::{ParseError, Reader, Writer};
+use crate::coding::{self, CODED, Coded, PARITY, Parity, REBUILT};
 use crate::id::{ChannelId, LinkId, PathId};
 use crate::parameter::{self, PARAMETER_HEADER, Parameters, SKIPPABLE, emit_parameter};
 use crate::units::{ByteSize, Rate};
@@ -272,6 +274,17 @@ pub enum Frame<'a> {
     },
     /// A few bytes of the owner's, said once.
     Note(&'a [u8]),
+    /// What follows is coded, together with other packets.
+    Coded(Coded<'a>),
+    /// A sum of what packets held.
+    Parity(Parity<'a>),
+    /// A packet that did not come was rebuilt, and what it held was taken in.
+    Rebuilt {
+        /// The path that it was sent on.
+        path: PathId,
+        /// Its number.
+        number: u64,
+    },
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -392,6 +405,13 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
                 }
                 PATH_ADD => parse_path_add(&mut body)?,
                 PATH_RETIRE => Frame::PathRetire { path: PathId(body.u16()?), reason: body.u16()? },
+                CODED => Frame::Coded(coding::parse_coded(&mut body, r.rest())?),
+                PARITY => Frame::Parity(coding::parse_parity(&mut body)?),
+                REBUILT => {
+                    let path = PathId(body.u16()?);
+                    body.take(2)?;
+                    Frame::Rebuilt { path, number: body.u64()? }
+                }
                 _ => Frame::Extension(kind),
             }
         }

@@ -128,7 +128,7 @@ impl Association {
             }
             return;
         }
-        let (mut asks, mut refused) = (Asks::Nothing, false);
+        let (mut asks, mut refused, mut coded) = (Asks::Nothing, false, (None, None));
         self.paths[path].note_heard();
         for frame in Frames::new(content) {
             let frame = match frame {
@@ -143,12 +143,19 @@ impl Association {
                 | Frame::Ack(_)
                 | Frame::Marks { .. }
                 | Frame::Note(_)
+                | Frame::Coded(_)
+                | Frame::Rebuilt { .. }
                 | Frame::Close { .. } => Asks::Nothing,
                 Frame::Limit { .. } => Asks::Patiently,
                 _ => Asks::Acknowledgement,
             });
+            match frame {
+                Frame::Coded(c) => coded.0 = Some(c),
+                Frame::Parity(p) => coded.1 = Some(p),
+                _ => {}
+            }
             let says = !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. });
-            if says && !matches!(frame, Frame::Ping | Frame::Note(_)) {
+            if says && !matches!(frame, Frame::Ping | Frame::Note(_) | Frame::Rebuilt { .. }) {
                 self.liveness.active();
             }
             match self.handle_frame(now, path, frame, memory) {
@@ -168,10 +175,13 @@ impl Association {
             let (came, delay) = (now - self.late, self.config.ack_delay);
             self.paths[path].arrivals.arrived(came, number, asks, delay);
         }
+        if let (Some(_), _) | (_, Some(_)) = coded {
+            self.handle_coded(now, (path, number), coded, memory);
+        }
     }
 
     // tidy: dispatch
-    fn handle_frame(
+    pub(super) fn handle_frame(
         &mut self,
         now: Instant,
         path: usize,
@@ -180,6 +190,9 @@ impl Association {
     ) -> Result<(), Refused> {
         match frame {
             Frame::Pad | Frame::Ping | Frame::Extension(_) => Ok(()),
+            // With the packet as a whole.
+            Frame::Coded(_) | Frame::Parity(_) => Ok(()),
+            Frame::Rebuilt { path, number } => self.handle_rebuilt(now, path, number, memory),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
             Frame::Note(bytes) => {
                 self.handle_note(bytes);
@@ -406,7 +419,7 @@ impl Association {
                 });
                 self.channels.forget(id);
             }
-            Item::Limit(_) | Item::PathRetire(_) | Item::PathAdd(_) => {}
+            Item::Limit(_) | Item::PathRetire(_) | Item::PathAdd(_) | Item::Rebuilt => {}
         }
     }
 
@@ -438,6 +451,7 @@ impl Association {
             Item::CloseChannel(id) => {
                 self.channels.with(id, |c| c.due.close = !c.close_acked);
             }
+            Item::Rebuilt => {}
         }
     }
 }
