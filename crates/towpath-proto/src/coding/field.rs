@@ -6,7 +6,7 @@
 use super::kind::{MEMBERS_MAX, PARITIES_MAX};
 
 /// x⁸ modulo the field's polynomial.
-const REDUCED: u8 = 0x1b;
+pub(super) const REDUCED: u8 = 0x1b;
 
 /// Powers of 3, twice over, so that sums of two logarithms need no reduction; and logarithms.
 const TABLES: ([u8; 510], [u8; 256]) = {

@@ -1,6 +1,6 @@
 //! The code's inner loop, which a driver may do better.
 
-use super::field::{halves, product};
+use super::field::{REDUCED, product};
 
 /// Adds multiples of bytes to bytes. All of them give the same bytes.
 pub trait Kernel: Sync + core::fmt::Debug {
@@ -40,21 +40,34 @@ impl Kernel for Plain {
     }
 }
 
-/// Products shorter than this are not worth a table of their own.
-const TABLE_MIN: usize = 64;
+/// Bytes that are multiplied together.
+const LANES: usize = 64;
 
 fn add_one(coefficient: u8, source: &[u8], out: &mut [u8]) {
     match coefficient {
         0 => {}
         1 => out.iter_mut().zip(source).for_each(|(o, s)| *o ^= s),
-        _ if source.len() < TABLE_MIN => {
-            out.iter_mut().zip(source).for_each(|(o, s)| *o ^= product(coefficient, *s));
-        }
         _ => {
-            let (low, high) = halves(coefficient);
-            for (o, s) in out.iter_mut().zip(source) {
-                *o ^= low[usize::from(s & 15)] ^ high[usize::from(s >> 4)];
+            let (sources, rest) = source.as_chunks::<LANES>();
+            let (outs, rest_out) = out.as_chunks_mut::<LANES>();
+            for (source, out) in sources.iter().zip(outs) {
+                add_lanes(coefficient, *source, out);
             }
+            rest_out.iter_mut().zip(rest).for_each(|(o, s)| *o ^= product(coefficient, *s));
         }
+    }
+}
+
+/// Bit by bit of the coefficient, in a form of which compilers make vectors.
+fn add_lanes(coefficient: u8, mut source: [u8; LANES], out: &mut [u8; LANES]) {
+    let mut bits = coefficient;
+    while bits != 0 {
+        let takes = 0_u8.wrapping_sub(bits & 1);
+        for (o, s) in out.iter_mut().zip(&mut source) {
+            *o ^= *s & takes;
+            let carry = 0_u8.wrapping_sub(*s >> 7);
+            *s = *s << 1 ^ (carry & REDUCED);
+        }
+        bits >>= 1;
     }
 }

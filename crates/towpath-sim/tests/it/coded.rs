@@ -30,8 +30,15 @@ fn say(what: &str, pair: &Pair) {
     println!(
         "{what}: {} groups, {} parities ({} dropped), {} rebuilt ({} not, {} forgotten), \
          {} told, {} packets lost, {} repaired",
-        s.groups, s.sent, s.dropped, d.rebuilt, d.unrebuilt, d.forgotten, sender.delivered,
-        pair.stats(1).packets_lost, pair.stats(1).repaired,
+        s.groups,
+        s.sent,
+        s.dropped,
+        d.rebuilt,
+        d.unrebuilt,
+        d.forgotten,
+        sender.delivered,
+        pair.stats(1).packets_lost,
+        pair.stats(1).repaired,
     );
 }
 

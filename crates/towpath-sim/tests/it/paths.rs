@@ -7,7 +7,9 @@ use std::time::Duration;
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::association::{Opening, PathState, PathStatus};
 use towpath_proto::stripe::StripeKind;
-use towpath_proto::{AssociationEvent, AssociationId, AssociationStats, Config, Crypto, Memory, Rng};
+use towpath_proto::{
+    AssociationEvent, AssociationId, AssociationStats, Config, Crypto, Memory, Rng,
+};
 use towpath_sim::clock::Clock;
 use towpath_sim::crypto::StandIn;
 use towpath_sim::link::LinkSpec;
