@@ -134,6 +134,35 @@ impl Body for Wide {
             }
         };
         let mut at = 0;
+        // Two at a time: sums of one alone would wait for each other.
+        while at + 128 <= pass.len {
+            let (mut sums, mut next) = ([_mm512_setzero_si512(); M], [_mm512_setzero_si512(); M]);
+            for j in 0..M {
+                // SAFETY: 128 bytes from `at` on lie within the sum, by this function's contract.
+                (sums[j], next[j]) = unsafe {
+                    let from = outs[j].add(at);
+                    (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(64).cast()))
+                };
+            }
+            for (n, source) in pass.sources.iter().enumerate() {
+                // SAFETY: each source has `pass.len` bytes, and `at + 128` is not beyond.
+                let (one, two) = unsafe {
+                    let from = source.as_ptr().add(at);
+                    (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(64).cast()))
+                };
+                add(&mut sums, n, one);
+                add(&mut next, n, two);
+            }
+            for j in 0..M {
+                // SAFETY: as it was read.
+                unsafe {
+                    let to = outs[j].add(at);
+                    _mm512_storeu_si512(to.cast(), sums[j]);
+                    _mm512_storeu_si512(to.add(64).cast(), next[j]);
+                }
+            }
+            at += 128;
+        }
         while at + 64 <= pass.len {
             let mut sums = [_mm512_setzero_si512(); M];
             for j in 0..M {

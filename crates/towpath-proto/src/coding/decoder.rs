@@ -44,7 +44,8 @@ pub struct Rebuilt {
 }
 
 /// What came of a group that is not whole. Invariants: `planned` and `members` are at most
-/// [`MEMBERS_MAX`]; no member has a place from `members` on.
+/// [`MEMBERS_MAX`]; no member has a place from `members` on; parities are equally long, and no member is
+/// longer.
 #[derive(Clone, Debug)]
 struct Group {
     /// Members that it was to have.
@@ -72,6 +73,11 @@ impl Group {
 
     fn missing(&self, of: usize) -> impl Iterator<Item = usize> + '_ {
         (0..of).filter(|n| self.came[*n].is_none())
+    }
+
+    /// How long the group's parities are, once one came.
+    fn sum_len(&self) -> Option<usize> {
+        self.parities.iter().flatten().next().map(Vec::len)
     }
 
     /// Whether a member has certainly not come: a parity says how many there are, or a later one
@@ -133,12 +139,13 @@ impl Decoder {
         }
         let Some(at) = self.find(coded.group) else { return Vec::new() };
         let Some(group) = self.group(at, planned) else { return Vec::new() };
-        if index >= group.members.unwrap_or(planned) || group.planned != planned {
-            self.stats.garbage += 1;
-            return Vec::new();
+        let len = SYMBOL_HEAD + coded.frames.len();
+        let beyond = index >= group.members.unwrap_or(planned) || group.planned != planned;
+        if beyond || group.sum_len().is_some_and(|most| len > most) {
+            return self.contradicts(at);
         }
         if group.came[index].is_none() {
-            let mut bytes = vec![0; SYMBOL_HEAD + coded.frames.len()];
+            let mut bytes = vec![0; len];
             emit_symbol_head(&mut bytes, coded.frames.len(), path, number);
             bytes[SYMBOL_HEAD..].copy_from_slice(coded.frames);
             let cost = bytes.len() + SYMBOL_COST;
@@ -167,11 +174,10 @@ impl Decoder {
         let Some(group) = self.group(at, members) else { return Vec::new() };
         let beyond = group.came.iter().rposition(Option::is_some).is_some_and(|n| n >= members);
         let other = group.members.is_some_and(|m| m != members);
-        let short = group.came.iter().flatten().any(|s| s.len() > parity.symbol.len());
-        if beyond || other || short {
-            self.stats.garbage += 1;
-            self.over(at);
-            return Vec::new();
+        let len = parity.symbol.len();
+        let short = group.came.iter().flatten().any(|s| s.len() > len);
+        if beyond || other || short || group.sum_len().is_some_and(|other| len != other) {
+            return self.contradicts(at);
         }
         group.members = Some(members);
         if group.parities[index].is_none() {
@@ -224,6 +230,13 @@ impl Decoder {
             }
             Slot::Unseen | Slot::Over => None,
         }
+    }
+
+    /// What came does not fit what came before: nothing of the group can be believed.
+    fn contradicts(&mut self, at: usize) -> Vec<Rebuilt> {
+        self.stats.garbage += 1;
+        self.over(at);
+        Vec::new()
     }
 
     fn over(&mut self, at: usize) {

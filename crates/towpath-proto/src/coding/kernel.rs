@@ -60,14 +60,13 @@ fn add_one(coefficient: u8, source: &[u8], out: &mut [u8]) {
 
 /// Bit by bit of the coefficient, in a form of which compilers make vectors.
 fn add_lanes(coefficient: u8, mut source: [u8; LANES], out: &mut [u8; LANES]) {
-    let mut bits = coefficient;
-    while bits != 0 {
-        let takes = 0_u8.wrapping_sub(bits & 1);
-        for (o, s) in out.iter_mut().zip(&mut source) {
-            *o ^= *s & takes;
-            let carry = 0_u8.wrapping_sub(*s >> 7);
-            *s = *s << 1 ^ (carry & REDUCED);
+    for bit in 0..8 {
+        if coefficient >> bit & 1 == 1 {
+            out.iter_mut().zip(&source).for_each(|(o, s)| *o ^= *s);
         }
-        bits >>= 1;
+        for s in &mut source {
+            let carry = if s.cast_signed() < 0 { REDUCED } else { 0 };
+            *s = s.wrapping_add(*s) ^ carry;
+        }
     }
 }

@@ -21,6 +21,8 @@ pub mod field;
 mod kernel;
 mod kind;
 mod solve;
+#[cfg(test)]
+mod tests;
 
 pub use decoder::{Decoder, DecoderStats, Rebuilt};
 pub use encoder::{Encoder, EncoderStats, Parity, Seat};
