@@ -323,8 +323,8 @@ impl<'a> TxBatch<'a> {
     /// asked [`TxBatch::takes`].
     pub fn packet(&mut self, max: usize, hidden: bool) -> PacketWriter<'_, 'a> {
         assert!(self.takes(max), "asked first whether the train takes {max} bytes");
-        let at = self.used + DATA_HEADER;
-        PacketWriter { start: self.used, at, end: self.used + max - TAG, hidden, batch: self }
+        let (at, end) = (self.used + DATA_HEADER, self.used + max - TAG);
+        PacketWriter { start: self.used, at, end, most: end - at, hidden, batch: self }
     }
 
     /// Adds a datagram that is not sealed (a handshake's).
@@ -351,6 +351,8 @@ pub struct PacketWriter<'b, 'a> {
     start: usize,
     at: usize,
     end: usize,
+    /// Content that fits when nothing else is in it.
+    most: usize,
 }
 
 impl PacketWriter<'_, '_> {
@@ -361,7 +363,7 @@ impl PacketWriter<'_, '_> {
 
     /// Bytes of content that fit when nothing else is in it.
     pub const fn room_max(&self) -> usize {
-        self.end - self.start - DATA_HEADER
+        self.most
     }
 
     /// True when nothing was written yet.
@@ -416,10 +418,12 @@ impl PacketWriter<'_, '_> {
         self.at = to;
     }
 
-    /// Leaves no more room than for `len` bytes; what [`PacketWriter::widen`] needs to undo it.
-    pub(crate) fn narrow(&mut self, len: usize) -> usize {
+    /// Leaves no more room than for `len` bytes, in this packet and in others like it, which begin with
+    /// the `front` bytes that were written last; what [`PacketWriter::widen`] needs to undo it.
+    pub(crate) fn narrow(&mut self, front: usize, len: usize) -> usize {
         let end = self.end;
         self.end = end.min(self.at + len);
+        self.most = (self.most - front).min(len);
         end
     }
 

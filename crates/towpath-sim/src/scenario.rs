@@ -53,7 +53,7 @@ impl Default for Scenario {
             message_bytes_max: 200_000,
             tasks: [10, 40],
             faults: [3, 7],
-            coded_every: 4,
+            coded_every: 3,
             drift_ppm: 200,
             link_min: LinkSpec {
                 rate_bps: 50_000_000,

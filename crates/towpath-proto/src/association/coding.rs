@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_wire::coding::{
     CODED_LEN, Coded, PARITY_OVERHEAD, Parity, REBUILT_LEN, SYMBOL_HEAD, emit_coded, emit_parity,
@@ -14,16 +15,21 @@ use towpath_wire::packet::{DATA_HEADER, TAG};
 use towpath_wire::{Instant, PathId};
 
 use super::core::Association;
+use super::flight::Item;
 use super::path::Departure;
 use super::paths::PATHS_MAX;
 use super::receive::Refused;
 use super::send::PIECE_MIN;
-use crate::coding::{Coding, Decoder, Encoder, Rebuilt, Seat};
+use crate::coding::{Coding, Decoder, Encoder, PATIENCE, Rebuilt, Seat};
 use crate::machine::{GrantKind, PacketWriter, TxBatch};
 use crate::memory::Memory;
 
 /// Rebuilt packets of which the peer is to be told at most; the oldest goes untold, and comes again.
 const TELLING_MAX: usize = 256;
+/// What counts as lost waits so long for the peer to rebuild it: a group's patience.
+const HELD: Duration = PATIENCE;
+/// So many pieces of messages wait for that at most; what is beyond goes again at once.
+const HELD_MAX: usize = 4096;
 /// A path's losses are looked at after so many packets.
 const LOOK_PACKETS: u64 = 128;
 /// A member has room for so much at least.
@@ -48,7 +54,8 @@ impl Losses {
     }
 }
 
-/// What is coded, of both directions. Invariant: at most [`TELLING_MAX`] wait to be told.
+/// What is coded, of both directions. Invariants: at most [`TELLING_MAX`] wait to be told, and at most
+/// [`HELD_MAX`] to be sent again.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     encoder: Option<Box<Encoder>>,
@@ -56,12 +63,15 @@ pub(super) struct Code {
     /// Packets that were rebuilt, by path and number, behind the path that the peer is told on.
     telling: VecDeque<(PathId, PathId, u64)>,
     losses: [Losses; PATHS_MAX],
+    /// What counts as lost and goes again at that time, unless the peer rebuilds it first.
+    held: VecDeque<(Instant, Item)>,
 }
 
 impl Code {
     /// When groups are to be looked at; `waits`: there is data to be sent.
     pub(super) fn poll_timeout(&self, waits: bool) -> Option<Instant> {
-        self.encoder.as_ref().and_then(|e| e.poll_timeout(waits))
+        let groups = self.encoder.as_ref().and_then(|e| e.poll_timeout(waits));
+        groups.into_iter().chain(self.held.front().map(|(at, _)| *at)).min()
     }
 
     /// Whether the peer is to be told on a path of packets that were rebuilt.
@@ -137,8 +147,8 @@ impl Association {
         coding: Coding,
         w: &mut PacketWriter<'_, '_>,
     ) -> Option<Member> {
-        let room = self.coded_room().min(w.room().saturating_sub(CODED_LEN));
-        if !coding.is_on() || room < ROOM_MIN {
+        let most = self.coded_room();
+        if !coding.is_on() || most.min(w.room().saturating_sub(CODED_LEN)) < ROOM_MIN {
             return None;
         }
         let (id, paths) = (self.paths[path].id, self.coded_paths());
@@ -152,7 +162,7 @@ impl Association {
         let seat = encoder.seat(id, paths, coding);
         let at = w.place();
         w.frame(CODED_LEN, |w| emit_coded(w, seat.group, seat.index, seat.members, 0));
-        Some(Member { seat, at, end: w.narrow(room) })
+        Some(Member { seat, at, end: w.narrow(CODED_LEN, most) })
     }
 
     /// A packet is written but for its seal: its group has one member more, unless nothing was
@@ -229,8 +239,21 @@ impl Association {
         true
     }
 
-    /// Closes the groups that have waited.
+    /// What counts as lost of an association that codes waits a little, since it may be rebuilt.
+    pub(super) fn hold_lost(&mut self, now: Instant) {
+        if self.code.encoder.is_none() {
+            return;
+        }
+        let (lost, held) = (&mut self.outcome.lost, &mut self.code.held);
+        let count = lost.len().min(HELD_MAX - held.len());
+        held.extend(lost.drain(..count).map(|item| (now + HELD, item)));
+    }
+
+    /// Closes the groups that have waited, and has sent again what was not rebuilt.
     pub(super) fn close_groups(&mut self, now: Instant) {
+        while let Some((_, item)) = self.code.held.pop_front_if(|(at, _)| *at <= now) {
+            self.item_lost(item);
+        }
         let waits = self.channels.has_data(None);
         if let Some(encoder) = &mut self.code.encoder {
             encoder.handle_timeout(now, waits);
@@ -348,6 +371,8 @@ impl Association {
             return Ok(());
         }
         let trip = path.rtt.smoothed();
+        let rebuilt = &self.outcome.acked[before..];
+        self.code.held.retain(|(_, item)| !rebuilt.contains(item));
         self.stats.paths.coding.delivered += u64::from(self.outcome.acked.len() > before);
         if self.outcome.progress {
             self.liveness.progressed(now, self.paths.iter().any(|p| p.in_flight() > 0));

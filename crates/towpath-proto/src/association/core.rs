@@ -572,6 +572,7 @@ impl Association {
         }
         self.expire(now);
         let trip = self.rtt();
+        self.hold_lost(now);
         self.settle_outcome(trip);
         self.liveness.handle_timeout(now);
     }

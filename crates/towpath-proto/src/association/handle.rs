@@ -361,6 +361,7 @@ impl Association {
         if let Some(trip) = self.outcome.trip.take() {
             self.trips.record(u64::try_from(trip.as_micros()).unwrap_or(u64::MAX));
         }
+        self.hold_lost(now);
         self.settle_outcome(trip);
         Ok(())
     }
@@ -423,7 +424,7 @@ impl Association {
         }
     }
 
-    fn item_lost(&mut self, item: Item) {
+    pub(super) fn item_lost(&mut self, item: Item) {
         match item {
             Item::Data { channel, message, offset, len } => {
                 let lost = |s: &mut SendHalf| s.on_lost(message, offset, len);

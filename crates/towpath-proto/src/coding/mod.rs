@@ -25,6 +25,7 @@ mod solve;
 mod tests;
 
 pub use decoder::{Decoder, DecoderStats, Rebuilt};
+pub(crate) use encoder::PATIENCE;
 pub use encoder::{Encoder, EncoderStats, Parity, Seat};
 pub use kernel::{Kernel, PLAIN, Plain};
 pub use kind::{Coding, CodingConfig, CodingError, MEMBERS_MAX, PARITIES_MAX};

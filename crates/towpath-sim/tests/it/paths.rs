@@ -223,13 +223,6 @@ impl Pair {
         all
     }
 
-    /// Both directions of a network are like this from now on.
-    pub(crate) fn change(&mut self, fabric: u8, spec: LinkSpec) {
-        for (from, to) in [(0, 1), (1, 0)] {
-            self.world.link_on(fabric, from, to).set_spec(spec);
-        }
-    }
-
     /// A network carries nothing any more, and nobody is told; or it does again.
     pub(crate) fn kill(&mut self, fabric: u8, dead: bool) {
         let spec = self.specs[usize::from(fabric)];
