@@ -64,6 +64,16 @@ fn in_order(pair: &Pair) {
     assert!(bulk.eq(0..pair.came.len() as u64));
 }
 
+/// The longest time without the next message in order when a path dies and nothing is coded.
+fn gap_of_a_death(specs: &[LinkSpec], dies: u8) -> Duration {
+    let mut pair = Pair::new(specs);
+    pair.load(ms(2000), false);
+    let dead = pair.world.now();
+    pair.kill(dies, true);
+    pair.load(ms(1000), false);
+    pair.gap(dead)
+}
+
 #[test]
 fn the_death_of_one_of_four_paths_is_not_noticed_with_three_and_one() {
     let specs = [mbit(100, ms(1)); 4];
@@ -79,7 +89,12 @@ fn the_death_of_one_of_four_paths_is_not_noticed_with_three_and_one() {
         pair.load(ms(1000), false);
         let gap = pair.gap(dead);
         say("death", &pair);
-        println!("path {dies}: {share:.3} of the sum; gap {usual:?} before, {gap:?} at its death");
+        let plain = gap_of_a_death(&specs, dies);
+        println!(
+            "path {dies}: {share:.3} of the sum; gap {usual:?} before, {gap:?} at its death, \
+             {plain:?} without coding"
+        );
+        assert!(plain > 3 * gap, "{gap:?}, and {plain:?} without coding");
         // Three of four packets, and of those 24 bytes less; what a packet waits for its group is
         // the skew of the paths.
         assert!((0.73..=0.75).contains(&share), "{share:.3} of the sum");
@@ -128,7 +143,9 @@ fn shorts(specs: &[LinkSpec], config: &Config, what: &str) -> (Pair, Vec<Duratio
     let mut pair = Pair::with(specs, config);
     for n in 0..2000 {
         pair.asked.push(pair.world.now());
-        pair.send(pair.short, 1 + n * 37 % 300);
+        pair.send(pair.short, 1 + n * 37 % 1200);
+        let next = pair.world.now() + ms(5);
+        pair.world.call_at(next, 0);
         pair.run(ms(5));
     }
     pair.run(ms(1000));
@@ -140,11 +157,13 @@ fn shorts(specs: &[LinkSpec], config: &Config, what: &str) -> (Pair, Vec<Duratio
 
 #[test]
 fn a_lost_short_message_costs_two_milliseconds_and_not_a_round_trip() {
-    let far = [mbit(100, ms(20)); 4].map(|s| LinkSpec { loss_ppm: 10_000, ..s });
-    let (pair, delays) = shorts(&far, &with(coding(3, 1)), "short, 1 %, 40 ms");
-    assert_eq!(delays.len(), 2000);
-    assert!(delays[1980] <= ms(23), "{:?} for one in a hundred", delays[1980]);
-    assert!(counted(&pair).1.decoder.rebuilt >= 10);
+    let far = [mbit(100, ms(20)); 4].map(|s| LinkSpec { loss_ppm: 20_000, ..s });
+    let (pair, coded) = shorts(&far, &with(coding(3, 1)), "short, 2 %, 40 ms, coded");
+    let (_, plain) = shorts(&far, &Config::default(), "short, 2 %, 40 ms");
+    assert_eq!((coded.len(), plain.len()), (2000, 2000));
+    assert!(coded[1980] <= ms(23), "{:?} for one in a hundred", coded[1980]);
+    assert!(plain[1980] >= ms(40), "{:?} without coding", plain[1980]);
+    assert!(counted(&pair).1.decoder.rebuilt >= 20);
 }
 
 #[test]
