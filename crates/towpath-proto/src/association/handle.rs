@@ -189,9 +189,10 @@ impl Association {
         memory: &mut dyn Memory,
     ) -> Result<(), Refused> {
         match frame {
-            Frame::Pad | Frame::Ping | Frame::Extension(_) => Ok(()),
-            // With the packet as a whole.
-            Frame::Coded(_) | Frame::Parity(_) => Ok(()),
+            // What is coded is looked at with its packet as a whole.
+            Frame::Pad | Frame::Ping | Frame::Coded(_) | Frame::Parity(_) | Frame::Extension(_) => {
+                Ok(())
+            }
             Frame::Rebuilt { path, number } => self.handle_rebuilt(now, path, number, memory),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
             Frame::Note(bytes) => {

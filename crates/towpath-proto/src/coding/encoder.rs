@@ -218,10 +218,8 @@ impl Encoder {
 
     /// When [`Encoder::handle_timeout`] is wanted next.
     pub fn poll_timeout(&self, waits: bool) -> Option<Instant> {
-        let open = self.open.iter().map(|g| match g.overdue {
-            true if waits => g.began + OLD,
-            _ => g.began + PATIENCE,
-        });
+        let age = |g: &Open| if g.overdue && waits { OLD } else { PATIENCE };
+        let open = self.open.iter().map(|g| g.began + age(g));
         let closed = self.closed.iter().filter(|g| !g.overdue).map(|g| g.since + PATIENCE);
         open.chain(closed).min()
     }
@@ -253,7 +251,9 @@ impl Encoder {
             } else {
                 group.left.push((index, symbol));
                 // Not by this one.
-                group.spread[usize::from(path.0)] = MEMBERS_MAX as u8;
+                if let Some(n) = group.spread.get_mut(usize::from(path.0)) {
+                    *n = MEMBERS_MAX as u8;
+                }
             }
             self.forget_empty(at);
             return None;

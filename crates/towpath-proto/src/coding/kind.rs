@@ -120,12 +120,13 @@ impl Default for CodingConfig {
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString;
+
     use super::*;
 
     #[test]
     fn what_cannot_be_coded_is_refused_with_its_limit() {
         let text = |m, n| Coding::new(m, n).unwrap_err().to_string();
-        use std::string::ToString;
         assert_eq!(text(17, 1), "17 packets to a group, must be 1 to 16");
         assert_eq!(text(0, 1), "0 packets to a group, must be 1 to 16");
         assert_eq!(text(3, 5), "5 parities to a group, must be 1 to 4");

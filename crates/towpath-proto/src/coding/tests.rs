@@ -299,12 +299,11 @@ proptest! {
         for one in &sent {
             let Sent::Member { group, path, number, frames, .. } = one else { continue };
             let (members, symbols) = by_group[group];
-            match rebuilt.get(number) {
-                Some(r) => prop_assert_eq!((r.path, &r.frames), (*path, frames)),
-                None => {
-                    let whole = there[*number as usize] || symbols < members;
-                    prop_assert!(whole, "packet {} of group {}", number, group);
-                }
+            if let Some(r) = rebuilt.get(number) {
+                prop_assert_eq!((r.path, &r.frames), (*path, frames));
+            } else {
+                let whole = there[*number as usize] || symbols < members;
+                prop_assert!(whole, "packet {} of group {}", number, group);
             }
         }
     }
