@@ -126,12 +126,7 @@ fn play(decoder: &mut Decoder, step: &Step, sent: &[Sent]) -> (Vec<Rebuilt>, boo
 }
 
 /// Gives a sender's packet, by way of its frame's bytes.
-fn give(
-    decoder: &mut Decoder,
-    sent: &Sent,
-    shift: u32,
-    change: Option<(u8, u8)>,
-) -> Vec<Rebuilt> {
+fn give(decoder: &mut Decoder, sent: &Sent, shift: u32, change: Option<(u8, u8)>) -> Vec<Rebuilt> {
     let mut bytes = vec![0; 600];
     let mut w = Writer::new(&mut bytes);
     let (start, packet) = match sent {

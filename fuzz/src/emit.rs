@@ -113,8 +113,8 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             coding::emit_parity(&mut w, parity);
             assert_eq!(w.used(), coding::PARITY_OVERHEAD + parity.symbol.len());
         }
-        Frame::Rebuilt { path, number } => {
-            coding::emit_rebuilt(&mut w, *path, *number);
+        Frame::Rebuilt(rebuilt) => {
+            coding::emit_rebuilt(&mut w, rebuilt.path, rebuilt.number);
             assert_eq!(w.used(), coding::REBUILT_LEN);
         }
         // What is coded stands behind its frame.

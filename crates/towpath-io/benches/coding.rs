@@ -4,8 +4,8 @@
 //!
 //! Rows are k members and m parities. Encoding adds all members to all parities in one pass;
 //! decoding makes m members from the others and the parities. Both read and write the sums, which
-//! are not cleared in between. The floors: `memcpy` copies the k members, `read` adds up their words.
-//! Each figure is the median of 21 runs, and behind it the 90th percentile.
+//! are not cleared in between. The floors: `memcpy` copies the k members, `read` adds up their
+//! words. Each figure is the median of 21 runs, and behind it the 90th percentile.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -35,7 +35,8 @@
 //! path what retransmission remembers: 8192 packets from the oldest under way to the newest, and as
 //! many more beside them, with up to 64 pieces of messages in each. Packets of long messages hold
 //! one piece: 1.2 MB a path. Of what the peer codes, symbols within `coding.memory` and a place for
-//! each of 2048 groups; of what we code, 128 groups with 4 parities at most. A reserved channel adds 8 bytes for each message that waits.
+//! each of 2048 groups; of what we code, 128 groups with 4 parities at most. A reserved channel
+//! adds 8 bytes for each message that waits.
 #![no_std]
 #![forbid(unsafe_code)]
 

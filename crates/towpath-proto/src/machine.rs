@@ -418,8 +418,8 @@ impl PacketWriter<'_, '_> {
         self.at = to;
     }
 
-    /// Leaves no more room than for `len` bytes, in this packet and in others like it, which begin with
-    /// the `front` bytes that were written last; what [`PacketWriter::widen`] needs to undo it.
+    /// Leaves no more room than for `len` bytes, in this packet and in others like it, which begin
+    /// with the `front` bytes written last; what [`PacketWriter::widen`] needs to undo it.
     pub(crate) fn narrow(&mut self, front: usize, len: usize) -> usize {
         let end = self.end;
         self.end = end.min(self.at + len);

@@ -13,6 +13,7 @@
 //! far as that says: frames before it, and padding behind, are not.
 
 use crate::bytes::{ParseError, Reader, Writer};
+use crate::frame::Frame;
 use crate::id::PathId;
 
 /// Bytes of a CODED frame.
@@ -54,11 +55,33 @@ pub struct Parity<'a> {
     pub symbol: &'a [u8],
 }
 
-/// Reads the body of a CODED; `behind` is what follows it in the packet.
-pub(crate) fn parse_coded<'a>(
-    body: &mut Reader<'_>,
+/// A packet that did not come and was rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// The path that it was sent on.
+    pub path: PathId,
+    /// Its number.
+    pub number: u64,
+}
+
+/// Reads the body of a frame of these kinds; `behind` is what follows it in the packet.
+pub(crate) fn parse<'a>(
+    kind: u8,
+    body: &mut Reader<'a>,
     behind: &'a [u8],
-) -> Result<Coded<'a>, ParseError> {
+) -> Result<Frame<'a>, ParseError> {
+    Ok(match kind {
+        CODED => Frame::Coded(parse_coded(body, behind)?),
+        PARITY => Frame::Parity(parse_parity(body)?),
+        _ => {
+            let path = PathId(body.u16()?);
+            body.take(2)?;
+            Frame::Rebuilt(Rebuilt { path, number: body.u64()? })
+        }
+    })
+}
+
+fn parse_coded<'a>(body: &mut Reader<'_>, behind: &'a [u8]) -> Result<Coded<'a>, ParseError> {
     let (group, index, members) = (body.u32()?, body.u8()?, body.u8()?);
     let len = usize::from(body.u16()?);
     let field = "coded length";
@@ -67,8 +90,7 @@ pub(crate) fn parse_coded<'a>(
     Ok(Coded { group, index, members, frames })
 }
 
-/// Reads the body of a PARITY.
-pub(crate) fn parse_parity<'a>(body: &mut Reader<'a>) -> Result<Parity<'a>, ParseError> {
+fn parse_parity<'a>(body: &mut Reader<'a>) -> Result<Parity<'a>, ParseError> {
     let (group, members, index) = (body.u32()?, body.u8()?, body.u8()?);
     body.take(2)?;
     Ok(Parity { group, members, index, symbol: body.rest() })
@@ -107,8 +129,8 @@ pub fn emit_rebuilt(w: &mut Writer<'_>, path: PathId, number: u64) {
     w.u64(number);
 }
 
-/// Writes the head of a symbol into the first [`SYMBOL_HEAD`] bytes of `out`, for a packet with `len`
-/// bytes of frames.
+/// Writes the head of a symbol into the first [`SYMBOL_HEAD`] bytes of `out`, for a packet with
+/// `len` bytes of frames.
 pub fn emit_symbol_head(out: &mut [u8], len: usize, path: PathId, number: u64) {
     let mut w = Writer::new(&mut out[..SYMBOL_HEAD]);
     w.u16(u16::try_from(len).expect("a packet has less than 64 KiB"));
@@ -127,7 +149,7 @@ pub fn symbol(bytes: &[u8]) -> Option<(PathId, u64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Frame, Frames, emit_ping};
+    use crate::frame::{Frames, emit_ping};
     use proptest::prelude::*;
     use std::vec;
     use std::vec::Vec;
@@ -157,7 +179,7 @@ mod tests {
             let frames: Vec<_> = Frames::new(&all).collect::<Result<_, _>>().unwrap();
             let coded = &vec![1; bytes.len()][..];
             prop_assert_eq!(frames[0], Frame::Parity(parity));
-            prop_assert_eq!(frames[1], Frame::Rebuilt { path: PathId(path), number });
+            prop_assert_eq!(frames[1], Frame::Rebuilt(Rebuilt { path: PathId(path), number }));
             prop_assert_eq!(
                 frames[2],
                 Frame::Coded(Coded { group, index, members, frames: coded })

@@ -57,7 +57,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::bytes::{ParseError, Reader, Writer};
-use crate::coding::{self, CODED, Coded, PARITY, Parity, REBUILT};
+use crate::coding::{self, CODED, Coded, Parity, REBUILT, Rebuilt};
 use crate::id::{ChannelId, LinkId, PathId};
 use crate::parameter::{self, PARAMETER_HEADER, Parameters, SKIPPABLE, emit_parameter};
 use crate::units::{ByteSize, Rate};
@@ -279,12 +279,7 @@ pub enum Frame<'a> {
     /// A sum of what packets held.
     Parity(Parity<'a>),
     /// A packet that did not come was rebuilt, and what it held was taken in.
-    Rebuilt {
-        /// The path that it was sent on.
-        path: PathId,
-        /// Its number.
-        number: u64,
-    },
+    Rebuilt(Rebuilt),
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -405,13 +400,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
                 }
                 PATH_ADD => parse_path_add(&mut body)?,
                 PATH_RETIRE => Frame::PathRetire { path: PathId(body.u16()?), reason: body.u16()? },
-                CODED => Frame::Coded(coding::parse_coded(&mut body, r.rest())?),
-                PARITY => Frame::Parity(coding::parse_parity(&mut body)?),
-                REBUILT => {
-                    let path = PathId(body.u16()?);
-                    body.take(2)?;
-                    Frame::Rebuilt { path, number: body.u64()? }
-                }
+                CODED..=REBUILT => coding::parse(kind, &mut body, r.rest())?,
                 _ => Frame::Extension(kind),
             }
         }

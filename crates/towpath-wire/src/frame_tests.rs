@@ -1,4 +1,5 @@
 use super::*;
+use crate::coding::PARITY;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;

@@ -156,7 +156,7 @@ impl Display for Frame<'_> {
                 let Parity { group, members, index, symbol } = p;
                 write!(f, "PARITY {index} of group {group}, {members} members, {} B", symbol.len())
             }
-            Self::Rebuilt { path, number } => write!(f, "REBUILT path {} #{number}", path.0),
+            Self::Rebuilt(r) => write!(f, "REBUILT path {} #{}", r.path.0, r.number),
             Self::Extension(kind) => write!(f, "extension {kind}"),
         }
     }

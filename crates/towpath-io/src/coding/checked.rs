@@ -26,9 +26,9 @@ pub(super) const SUMS_MAX: usize = 4;
 #[cfg(target_arch = "x86_64")]
 pub(super) const SOURCES_MAX: usize = 16;
 
-/// What one pass is asked for. Invariants, which [`each_pass`] sees to: `rows.len() ≤ 4`, `sources.len()
-/// ≤ 16`, each row has as many coefficients as there are sources, and each source at least `len`
-/// bytes; so has each sum that comes with it, and there are as many of these as rows.
+/// What one pass is asked for. Invariants, which [`each_pass`] sees to: `rows.len() ≤ 4`,
+/// `sources.len() ≤ 16`, each row has as many coefficients as there are sources, and each source at
+/// least `len` bytes; so has each sum that comes with it, and there are as many of these as rows.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Pass<'a> {
     pub(super) rows: &'a [&'a [u8]],

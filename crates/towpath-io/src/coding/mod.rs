@@ -7,8 +7,8 @@
 //! | `avx2` | AVX2 | 32 bytes, half a byte at a time, by two table look-ups |
 //! | `plain` | nothing | as the compiler vectorises it |
 //!
-//! All give the same bytes ([`towpath_proto::coding::Kernel`]); what is chosen is the first that runs
-//! here. On other processors than x86-64 that is `plain`.
+//! All give the same bytes ([`towpath_proto::coding::Kernel`]); what is chosen is the first that
+//! runs here. On other processors than x86-64 that is `plain`.
 
 mod checked;
 #[cfg(test)]

@@ -75,7 +75,8 @@ fn group(members: u8, parities: u8, len: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) 
     (frames, sums)
 }
 
-/// What is rebuilt of a group of which those members come whose bit is set, and then those parities.
+/// What is rebuilt of a group of which those members come whose bit is set, and then those
+/// parities.
 fn receive(
     frames: &[Vec<u8>],
     sums: &[Vec<u8>],

@@ -78,8 +78,8 @@ trait Body {
     /// Adds to `M` sums. `PLAIN`: the first row is all ones.
     ///
     /// # Safety
-    /// The processor has what the body needs; `pass` keeps its invariants, with `M` rows; `outs` are
-    /// valid for reading and writing `pass.len` bytes each, which overlap nothing else.
+    /// The processor has what the body needs; `pass` keeps its invariants, with `M` rows; `outs`
+    /// are valid for reading and writing `pass.len` bytes each, which overlap nothing else.
     unsafe fn run<const M: usize, const PLAIN: bool>(pass: &Pass<'_>, outs: [*mut u8; M]);
     /// Bytes that it takes at once: what is left at the end is done by others.
     const STEP: usize;
@@ -163,39 +163,24 @@ impl Body for Wide {
             }
             at += 128;
         }
-        while at + 64 <= pass.len {
+        // What is left, and of the last step as many bytes as there are.
+        while at < pass.len {
+            let mask = u64::MAX >> (64 - (pass.len - at).min(64));
             let mut sums = [_mm512_setzero_si512(); M];
             for j in 0..M {
-                // SAFETY: 64 bytes from `at` on lie within the sum, by this function's contract.
-                sums[j] = unsafe { _mm512_loadu_si512(outs[j].add(at).cast()) };
+                // SAFETY: only bytes whose bit is set are touched, those before `pass.len`.
+                sums[j] = unsafe { _mm512_maskz_loadu_epi8(mask, outs[j].add(at).cast()) };
             }
             for (n, source) in pass.sources.iter().enumerate() {
-                // SAFETY: each source has `pass.len` bytes, and `at + 64` is not beyond.
-                add(&mut sums, n, unsafe { _mm512_loadu_si512(source.as_ptr().add(at).cast()) });
+                // SAFETY: the same.
+                let part = unsafe { _mm512_maskz_loadu_epi8(mask, source.as_ptr().add(at).cast()) };
+                add(&mut sums, n, part);
             }
             for j in 0..M {
-                // SAFETY: as it was read.
-                unsafe { _mm512_storeu_si512(outs[j].add(at).cast(), sums[j]) };
+                // SAFETY: the same.
+                unsafe { _mm512_mask_storeu_epi8(outs[j].add(at).cast(), mask, sums[j]) };
             }
             at += 64;
-        }
-        if at == pass.len {
-            return;
-        }
-        let mask = u64::MAX >> (64 - (pass.len - at));
-        let mut sums = [_mm512_setzero_si512(); M];
-        for j in 0..M {
-            // SAFETY: only bytes whose bit is set are touched, those before `pass.len`.
-            sums[j] = unsafe { _mm512_maskz_loadu_epi8(mask, outs[j].add(at).cast()) };
-        }
-        for (n, source) in pass.sources.iter().enumerate() {
-            // SAFETY: the same.
-            let part = unsafe { _mm512_maskz_loadu_epi8(mask, source.as_ptr().add(at).cast()) };
-            add(&mut sums, n, part);
-        }
-        for j in 0..M {
-            // SAFETY: the same.
-            unsafe { _mm512_mask_storeu_epi8(outs[j].add(at).cast(), mask, sums[j]) };
         }
     }
 }

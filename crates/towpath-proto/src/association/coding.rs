@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_wire::coding::{
-    CODED_LEN, Coded, PARITY_OVERHEAD, Parity, REBUILT_LEN, SYMBOL_HEAD, emit_coded, emit_parity,
-    emit_rebuilt,
+    self, CODED_LEN, Coded, PARITY_OVERHEAD, Parity, REBUILT_LEN, SYMBOL_HEAD, emit_coded,
+    emit_parity, emit_rebuilt,
 };
 use towpath_wire::frame::{DATA_OVERHEAD, Frame, Frames};
 use towpath_wire::packet::{DATA_HEADER, TAG};
@@ -24,7 +24,8 @@ use crate::coding::{Coding, Decoder, Encoder, PATIENCE, Rebuilt, Seat};
 use crate::machine::{GrantKind, PacketWriter, TxBatch};
 use crate::memory::Memory;
 
-/// Rebuilt packets of which the peer is to be told at most; the oldest goes untold, and comes again.
+/// Rebuilt packets of which the peer is to be told at most; the oldest goes untold, and comes
+/// again.
 const TELLING_MAX: usize = 256;
 /// What counts as lost waits so long for the peer to rebuild it: a group's patience.
 const HELD: Duration = PATIENCE;
@@ -54,8 +55,8 @@ impl Losses {
     }
 }
 
-/// What is coded, of both directions. Invariants: at most [`TELLING_MAX`] wait to be told, and at most
-/// [`HELD_MAX`] to be sent again.
+/// What is coded, of both directions. Invariants: at most [`TELLING_MAX`] wait to be told, and at
+/// most [`HELD_MAX`] to be sent again.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     encoder: Option<Box<Encoder>>,
@@ -360,8 +361,7 @@ impl Association {
     pub(super) fn handle_rebuilt(
         &mut self,
         now: Instant,
-        path: PathId,
-        number: u64,
+        coding::Rebuilt { path, number }: coding::Rebuilt,
         memory: &mut dyn Memory,
     ) -> Result<(), Refused> {
         let Some(path) = self.paths.by_id(path) else { return Err(Refused::Fault) };

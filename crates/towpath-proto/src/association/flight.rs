@@ -208,8 +208,8 @@ impl Flight {
         self.items.range(at..at + usize::from(s.items)).copied()
     }
 
-    /// The peer has what a packet held, though that may not have arrived: `items` gets it, and it is
-    /// neither acknowledged nor sent again from now on. False where that is no news.
+    /// The peer has what a packet held, though that may not have arrived: `items` gets it, and it
+    /// is neither acknowledged nor sent again from now on. False where that is no news.
     pub(super) fn rebuilt(&mut self, number: u64, items: &mut Vec<Item>) -> bool {
         let Some(s) = self.get(number).copied().filter(|s| s.state != State::Settled) else {
             return false;

@@ -144,7 +144,7 @@ impl Association {
                 | Frame::Marks { .. }
                 | Frame::Note(_)
                 | Frame::Coded(_)
-                | Frame::Rebuilt { .. }
+                | Frame::Rebuilt(_)
                 | Frame::Close { .. } => Asks::Nothing,
                 Frame::Limit { .. } => Asks::Patiently,
                 _ => Asks::Acknowledgement,
@@ -155,7 +155,7 @@ impl Association {
                 _ => {}
             }
             let says = !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. });
-            if says && !matches!(frame, Frame::Ping | Frame::Note(_) | Frame::Rebuilt { .. }) {
+            if says && !matches!(frame, Frame::Ping | Frame::Note(_) | Frame::Rebuilt(_)) {
                 self.liveness.active();
             }
             match self.handle_frame(now, path, frame, memory) {
@@ -193,7 +193,7 @@ impl Association {
             Frame::Pad | Frame::Ping | Frame::Coded(_) | Frame::Parity(_) | Frame::Extension(_) => {
                 Ok(())
             }
-            Frame::Rebuilt { path, number } => self.handle_rebuilt(now, path, number, memory),
+            Frame::Rebuilt(rebuilt) => self.handle_rebuilt(now, rebuilt, memory),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
             Frame::Note(bytes) => {
                 self.handle_note(bytes);

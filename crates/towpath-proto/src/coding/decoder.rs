@@ -44,8 +44,8 @@ pub struct Rebuilt {
 }
 
 /// What came of a group that is not whole. Invariants: `planned` and `members` are at most
-/// [`MEMBERS_MAX`]; no member has a place from `members` on; parities are equally long, and no member is
-/// longer.
+/// [`MEMBERS_MAX`]; no member has a place from `members` on; parities are equally long, and no
+/// member is longer.
 #[derive(Clone, Debug)]
 struct Group {
     /// Members that it was to have.

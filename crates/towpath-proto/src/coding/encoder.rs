@@ -198,8 +198,8 @@ impl Encoder {
         self.closed.push_back(Closed { id, count, coding, since: now, overdue, spread, left });
     }
 
-    /// Closes the groups that have waited; `waits`: there are packets to be sent that may still join
-    /// them.
+    /// Closes the groups that have waited; `waits`: there are packets to be sent that may still
+    /// join them.
     pub fn handle_timeout(&mut self, now: Instant, waits: bool) {
         let mut at = 0;
         while let Some(group) = self.open.get_mut(at) {

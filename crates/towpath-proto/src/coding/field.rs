@@ -50,7 +50,8 @@ pub const fn halves(a: u8) -> ([u8; 16], [u8; 16]) {
 }
 
 /// The Cauchy matrix whose entry for parity `j` and member `i` is 1 / (x + y), with x = `j` and
-/// y = 4 + `i`, each column divided by its first entry (Blömer et al., "An XOR-based erasure-resilient coding scheme", 1995).
+/// y = 4 + `i`, each column divided by its first entry (Blömer et al., "An XOR-based
+/// erasure-resilient coding scheme", 1995).
 const COEFFICIENTS: [[u8; MEMBERS_MAX]; PARITIES_MAX] = {
     let mut matrix = [[0; MEMBERS_MAX]; PARITIES_MAX];
     let mut j = 0;

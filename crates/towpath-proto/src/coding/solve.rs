@@ -30,8 +30,8 @@ pub(super) fn solve(members: usize, missing: &[usize], parities: &[usize]) -> [R
 
 type Square = [[u8; PARITIES_MAX]; PARITIES_MAX];
 
-/// The inverse of the coefficients of the `missing` in the `parities`, by Gauss and Jordan. No pivot
-/// is 0: every leading part of a Cauchy matrix can be inverted, too.
+/// The inverse of the coefficients of the `missing` in the `parities`, by Gauss and Jordan. No
+/// pivot is 0: every leading part of a Cauchy matrix can be inverted, too.
 fn invert(missing: &[usize], parities: &[usize]) -> Square {
     let n = missing.len();
     let (mut left, mut right): (Square, Square) = Default::default();
