@@ -87,8 +87,6 @@ const ACK_RATE: u8 = 129;
 const PATH_ADD: u8 = 130;
 const PATH_RETIRE: u8 = 131;
 const NOTE: u8 = 132;
-/// First of the frame types that a receiver skips when it does not know them.
-const EXTENSION: u8 = SKIPPABLE;
 
 /// Flags of OPEN.
 const OPEN_TSPEC: u8 = 1;
@@ -386,7 +384,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
             r.take(3)?;
             Frame::Skip { channel: ChannelId(r.u32()?), message: r.u64()?, charge: r.u64()? }
         }
-        kind @ EXTENSION.. => {
+        kind @ SKIPPABLE.. => {
             r.u8()?;
             let n = r.u16()?;
             let bytes = r.take(n.into())?;

@@ -90,7 +90,7 @@ struct Closed {
 }
 
 /// Groups of one association's packets. Invariants: `open` and `closed` are in the order of their
-/// beginnings and ends, at most [`OPEN_MAX`] and [`CLOSED_MAX`] long.
+/// beginnings and ends, at most 64 of each.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     open: VecDeque<Open>,
