@@ -59,6 +59,8 @@ pub(super) struct Channels {
     reserved: usize,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
+    /// A channel that asked to be coded was opened: others need not be looked at with each packet.
+    codes: bool,
     /// The deliberate bug.
     #[cfg(plant)]
     pub(super) plant: crate::config::Plant,
@@ -98,6 +100,7 @@ impl Channels {
             refused: Vec::new(),
             reserved: 0,
             presses: false,
+            codes: false,
             #[cfg(plant)]
             plant: crate::config::Plant::None,
         }
@@ -205,6 +208,7 @@ impl Channels {
         let plain = ChannelOpen::new(id, direction, reliability, window);
         let open = ChannelOpen { priority, label, tspec, reservation, ..plain };
         let Opening { stripe, coding, .. } = opening;
+        self.codes |= coding.is_some_and(Coding::is_on);
         self.insert(Channel { stripe, coding, ..Channel::new(open, true, config) });
         Some(id)
     }
@@ -416,6 +420,9 @@ impl Channels {
 
     /// How the next packet is to be coded: as one of the first channels that have data asks for.
     pub(super) fn next_coding(&self, usual: Coding) -> Coding {
+        if !self.codes && !usual.is_on() {
+            return Coding::OFF;
+        }
         let waiting = self.ready.iter().take(CODED_LOOK).filter_map(|id| self.get(id));
         let codings = waiting.map(|c| c.coding.unwrap_or(usual));
         codings.into_iter().find(|c| c.is_on()).unwrap_or(Coding::OFF)
