@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use towpath_media::send::{Config, DATAGRAM, Feedback, Sender, Standing, WINDOW_FILL, WINDOW_MAX};
+use towpath_media::send::{
+    Config, DATAGRAM, Feedback, Sender, Standing, WINDOW_FILL, WINDOW_MAX,
+};
 use towpath_wire::{Instant, Rate};
 
 fuzz_target!(|bytes: &[u8]| {
