@@ -2,6 +2,7 @@
 
 use towpath_wire::Frame;
 use towpath_wire::bytes::Writer;
+use towpath_wire::coding;
 use towpath_wire::frame;
 use towpath_wire::packet::{
     DATA_HEADER, INITIATION_HEADER, Initiation, Packet, RESPONSE_HEADER, Response,
@@ -106,7 +107,18 @@ pub fn frame(frame: &Frame<'_>) -> Option<Vec<u8>> {
             assert_eq!(w.used(), frame::SKIP_LEN);
         }
         Frame::PathResponse(token) => frame::emit_path_response(&mut w, *token),
-        Frame::PathChallenge(_) | Frame::Extension(_) => return None,
+        Frame::Parity(parity) => {
+            out.resize(512 + parity.symbol.len(), 0);
+            w = Writer::new(&mut out);
+            coding::emit_parity(&mut w, parity);
+            assert_eq!(w.used(), coding::PARITY_OVERHEAD + parity.symbol.len());
+        }
+        Frame::Rebuilt(rebuilt) => {
+            coding::emit_rebuilt(&mut w, rebuilt.path, rebuilt.number);
+            assert_eq!(w.used(), coding::REBUILT_LEN);
+        }
+        // What is coded stands behind its frame.
+        Frame::Coded(_) | Frame::PathChallenge(_) | Frame::Extension(_) => return None,
     }
     let used = w.used();
     out.truncate(used);

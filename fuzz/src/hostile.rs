@@ -2,6 +2,7 @@
 
 use arbitrary::Arbitrary;
 use towpath_wire::bytes::Writer;
+use towpath_wire::coding;
 use towpath_wire::frame;
 use towpath_wire::{ChannelId, ChannelOpen, Direction, LinkId, PathId, Reliability};
 
@@ -32,6 +33,12 @@ pub enum Hostile {
     PathRetire { path: u8, reason: u16 },
     /// A note.
     Note(u8),
+    /// What follows is coded.
+    Coded { group: u8, index: u8, members: u8 },
+    /// A parity of anything.
+    Parity { group: u8, index: u8, members: u8, symbol: Vec<u8> },
+    /// A packet that was rebuilt.
+    Rebuilt { path: u8, number: u8 },
 }
 
 /// A direction of a byte.
@@ -106,6 +113,17 @@ fn hostile(w: &mut Writer<'_>, f: &Hostile) {
             frame::emit_path_retire(w, PathId(u16::from(*path / 128)), *reason);
         }
         Hostile::Note(len) => frame::emit_note(w, &vec![0x5b; (*len).into()]),
+        Hostile::Coded { group, index, members } => {
+            coding::emit_coded(w, (*group).into(), *index % 20, *members % 20, 0);
+        }
+        Hostile::Parity { group, index, members, symbol } => {
+            let symbol = &symbol[..symbol.len().min(280)];
+            let (group, index, members) = ((*group).into(), *index % 5, *members % 20);
+            coding::emit_parity(w, &coding::Parity { group, members, index, symbol });
+        }
+        Hostile::Rebuilt { path, number } => {
+            coding::emit_rebuilt(w, PathId(u16::from(*path / 128)), (*number).into());
+        }
         Hostile::Challenge(token) => {
             w.u64(8);
             w.u64(*token);

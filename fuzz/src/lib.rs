@@ -8,6 +8,7 @@
 //! | [`hostile`] | frames of a peer that keeps to no rule |
 //! | [`handshake`] | handshake messages with any payload behind the seal |
 //! | [`newcomer`] | one that joins and says anything of itself |
+//! | [`coding`] | a receiver of coded packets, and peers that code or pretend to |
 //! | [`collective`] | one member of a team among others that send anything |
 //! | [`media`] | files read in two ways |
 //! | [`direct`] | two sessions of the direct route, and what must hold |
@@ -16,6 +17,7 @@
 //! | [`qos`] | a port beside a model, under any sequence of calls |
 
 pub mod allocation;
+pub mod coding;
 pub mod collective;
 pub mod direct;
 pub mod emit;

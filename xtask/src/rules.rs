@@ -143,6 +143,8 @@ pub(crate) struct FuzzRule {
 pub(crate) const FUZZED: &[FuzzRule] = &[
     FuzzRule { module: Some((WIRE, "packet")), target: "packet" },
     FuzzRule { module: Some((WIRE, "frame")), target: "frame" },
+    FuzzRule { module: Some((WIRE, "coding")), target: "coding" },
+    FuzzRule { module: Some((PROTO, "coding")), target: "coding" },
     FuzzRule { module: Some((VM, "message")), target: "message" },
     FuzzRule { module: Some((VM, "talk")), target: "talk" },
     FuzzRule { module: Some((VM, "data")), target: "talk" },

@@ -7,6 +7,7 @@ use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
+use towpath_proto::coding::Kernel;
 use towpath_proto::crypto::Secrets;
 use towpath_proto::{Crypto, CryptoError, Handshake, HostKey, PacketKey, Psk, Rng};
 use zeroize::Zeroizing;
@@ -185,6 +186,10 @@ impl Crypto for RealCrypto {
 
     fn random(&mut self) -> [u8; 32] {
         self.entropy.draw()
+    }
+
+    fn coding(&self) -> &'static dyn Kernel {
+        crate::coding::best()
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`clock`] | time as the protocol machines want it |
+//! | [`coding`] | the inner loop of coding across paths |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
 //! | [`direct`] | sealed streams between tasks of two hosts |
 //! | [`drive`] | moves datagrams between a link and a machine |
@@ -16,6 +17,7 @@
 extern crate self as towpath_io;
 
 pub mod clock;
+pub mod coding;
 pub mod crypto;
 pub mod direct;
 pub mod drive;

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use towpath_wire::{VersionRange, WIRE_VERSIONS};
 
+use crate::coding::CodingConfig;
 use crate::congestion::CongestionKind;
 use crate::stripe::StripeKind;
 
@@ -42,10 +43,8 @@ pub struct Config {
     pub unix_ns_at_zero: u64,
     /// Longest wait before an acknowledgement is sent.
     pub ack_delay: Duration,
-    /// Round-trip time assumed before the first sample.
-    pub rtt_initial: Duration,
-    /// Longest probe time-out after back-off.
-    pub probe_max: Duration,
+    /// When a path that says nothing is probed.
+    pub probes: Probes,
     /// When a peer counts as lost, and how often a quiet one is asked.
     pub liveness: Liveness,
     /// When packet keys are renewed.
@@ -56,9 +55,26 @@ pub struct Config {
     pub congestion: CongestionKind,
     /// Which of several paths carry data, of channels that do not say.
     pub stripe: StripeKind,
+    /// What is coded across paths, and what that may take.
+    pub coding: CodingConfig,
     /// A deliberate bug.
     #[cfg(plant)]
     pub plant: Plant,
+}
+
+/// When a path that says nothing is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// Round-trip time assumed before the first sample.
+    pub rtt_initial: Duration,
+    /// Longest time-out after back-off.
+    pub after_max: Duration,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        Self { rtt_initial: Duration::from_millis(50), after_max: Duration::from_millis(400) }
+    }
 }
 
 /// What handshakes may cost.
@@ -228,6 +244,10 @@ pub enum Plant {
     ChallengedOnce,
     /// A path that fell silent is not asked whether it is back.
     SilentUnasked,
+    /// A parity has a wrong coefficient, behind the heads of its symbols.
+    WrongCoefficient,
+    /// Another packet than the one that was rebuilt is told to be.
+    RebuiltOffByOne,
 }
 
 impl Default for Config {
@@ -245,13 +265,13 @@ impl Default for Config {
             handshakes: Handshakes::default(),
             unix_ns_at_zero: 0,
             ack_delay: Duration::from_millis(2),
-            rtt_initial: Duration::from_millis(50),
-            probe_max: Duration::from_millis(400),
+            probes: Probes::default(),
             liveness: Liveness::default(),
             rekey: Rekey::default(),
             trusted: false,
             congestion: CongestionKind::Tolerant,
             stripe: StripeKind::Earliest,
+            coding: CodingConfig::default(),
             #[cfg(plant)]
             plant: Plant::None,
         }

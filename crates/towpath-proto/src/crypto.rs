@@ -12,6 +12,8 @@ use siphasher::sip::SipHasher13;
 use towpath_wire::packet::DATA_HEADER;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::coding::{Kernel, PLAIN};
+
 /// A host's static public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostKey(pub [u8; 32]);
@@ -82,6 +84,12 @@ pub trait Crypto {
 
     /// Unpredictable bytes (predictable in a simulation).
     fn random(&mut self) -> [u8; 32];
+
+    /// What adds multiples of bytes for coding across paths: no secret of it, but the other thing
+    /// that a driver may let the processor do.
+    fn coding(&self) -> &'static dyn Kernel {
+        &PLAIN
+    }
 }
 
 /// A handshake under way: message 1 from the initiator, message 2 from the responder.

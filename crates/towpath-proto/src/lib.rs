@@ -14,6 +14,7 @@
 //! | [`endpoint`] | handshakes, cookie, and the table of associations |
 //! | [`association`] | one authenticated conversation: paths, channels, repair, credit |
 //! | [`congestion`], [`stripe`] | policies, a file each |
+//! | [`coding`] | packets that are coded together, across paths |
 //! | [`config`] | every option with its default and the memory it costs |
 //!
 //! **Memory of an association**, worst case in bytes, with the fields of [`Config`]:
@@ -22,6 +23,7 @@
 //! 5/2 · credit_max · (2 · 7/4 + 4) + 2 · channels_max · 1536
 //!     + 2 · min(channels_max · messages_max, credit_max / 64 + 16 · channels_max) · 144
 //!     + paths · (2 · 8192 · (48 + 64 · 24) + 4096)
+//!     + coding.memory + 2048 · 16 + 128 · 4 · datagram
 //! ```
 //!
 //! Channels of either side's making, and half as much again by which windows may grow; of all
@@ -32,7 +34,9 @@
 //! its deadline: of a channel no more than its credit covers of empty ones, or 16; and of each
 //! path what retransmission remembers: 8192 packets from the oldest under way to the newest, and as
 //! many more beside them, with up to 64 pieces of messages in each. Packets of long messages hold
-//! one piece: 1.2 MB a path. A reserved channel adds 8 bytes for each message that waits.
+//! one piece: 1.2 MB a path. Of what the peer codes, symbols within `coding.memory` and a place for
+//! each of 2048 groups; of what we code, 128 groups with 4 parities at most. A reserved channel
+//! adds 8 bytes for each message that waits.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -41,6 +45,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod association;
+pub mod coding;
 pub mod config;
 pub mod congestion;
 pub mod crypto;

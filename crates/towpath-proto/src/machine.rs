@@ -323,8 +323,8 @@ impl<'a> TxBatch<'a> {
     /// asked [`TxBatch::takes`].
     pub fn packet(&mut self, max: usize, hidden: bool) -> PacketWriter<'_, 'a> {
         assert!(self.takes(max), "asked first whether the train takes {max} bytes");
-        let at = self.used + DATA_HEADER;
-        PacketWriter { start: self.used, at, end: self.used + max - TAG, hidden, batch: self }
+        let (at, end) = (self.used + DATA_HEADER, self.used + max - TAG);
+        PacketWriter { start: self.used, at, end, most: end - at, hidden, batch: self }
     }
 
     /// Adds a datagram that is not sealed (a handshake's).
@@ -351,6 +351,8 @@ pub struct PacketWriter<'b, 'a> {
     start: usize,
     at: usize,
     end: usize,
+    /// Content that fits when nothing else is in it.
+    most: usize,
 }
 
 impl PacketWriter<'_, '_> {
@@ -361,7 +363,7 @@ impl PacketWriter<'_, '_> {
 
     /// Bytes of content that fit when nothing else is in it.
     pub const fn room_max(&self) -> usize {
-        self.end - self.start - DATA_HEADER
+        self.most
     }
 
     /// True when nothing was written yet.
@@ -392,6 +394,42 @@ impl PacketWriter<'_, '_> {
         let out = &mut self.batch.buf[self.at..self.at + len];
         self.batch.memory.copy_out(block, from, out);
         self.at += len;
+    }
+
+    /// Where the next frame would stand.
+    pub(crate) const fn place(&self) -> usize {
+        self.at
+    }
+
+    /// What was written from a [place](PacketWriter::place) on; none of it was left in memory.
+    pub(crate) fn written(&self, from: usize) -> &[u8] {
+        assert!(self.hidden, "only what is copied can be read");
+        &self.batch.buf[from..self.at]
+    }
+
+    /// Writes `len` bytes of frame over what stands at a place.
+    pub(crate) fn rewrite(&mut self, at: usize, len: usize, emit: impl FnOnce(&mut Writer<'_>)) {
+        assert!(at + len <= self.at, "only what was written is written again");
+        emit(&mut Writer::new(&mut self.batch.buf[at..at + len]));
+    }
+
+    /// Takes back what was written from a place on.
+    pub(crate) const fn rewind(&mut self, to: usize) {
+        self.at = to;
+    }
+
+    /// Leaves no more room than for `len` bytes, in this packet and in others like it, which begin
+    /// with the `front` bytes written last; what [`PacketWriter::widen`] needs to undo it.
+    pub(crate) fn narrow(&mut self, front: usize, len: usize) -> usize {
+        let end = self.end;
+        self.end = end.min(self.at + len);
+        self.most = (self.most - front).min(len);
+        end
+    }
+
+    /// Room up to where it was before [`PacketWriter::narrow`].
+    pub(crate) const fn widen(&mut self, end: usize) {
+        self.end = end;
     }
 
     /// Fills up with padding so that the train can go on.

@@ -31,6 +31,8 @@ pub struct Scenario {
     /// Fewest and most faults.
     #[serde(deserialize_with = "towpath_qos::file::pair")]
     pub faults: [usize; 2],
+    /// One run in so many codes what it sends across the links; 0: none.
+    pub coded_every: u64,
     /// Largest clock drift, in parts per million.
     pub drift_ppm: u32,
     /// Links are at least like this.
@@ -51,6 +53,7 @@ impl Default for Scenario {
             message_bytes_max: 200_000,
             tasks: [10, 40],
             faults: [3, 7],
+            coded_every: 3,
             drift_ppm: 200,
             link_min: LinkSpec {
                 rate_bps: 50_000_000,

@@ -137,6 +137,18 @@ fn a_silent_path_that_nobody_asks_is_found() {
     is_found(Plant::SilentUnasked, TWO_LINKS, 200, "do not use each network");
 }
 
+// Coding across links.
+
+#[test]
+fn a_parity_with_a_wrong_coefficient_is_found() {
+    is_found(Plant::WrongCoefficient, TWO_LINKS, 200, "");
+}
+
+#[test]
+fn another_packet_told_to_be_rebuilt_is_found() {
+    is_found(Plant::RebuiltOffByOne, TWO_LINKS, 200, "");
+}
+
 #[test]
 fn a_reserved_channel_whose_egress_is_not_told_of_it_is_found() {
     is_found(Plant::HeadAsleep, TASKS, 200, "sleeps for ever");

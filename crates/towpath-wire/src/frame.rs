@@ -32,7 +32,8 @@
 //!                where it receives: 8..24 address (IPv6, or IPv4 mapped) | 24..26 port
 //! PATH_RETIRE    0 type=131 | 1 zero | 2..4 length n=4 | 4..6 path | 6..8 reason
 //! NOTE           0 type=132 | 1 zero | 2..4 length n | 4..4+n bytes of the owner's
-//! (extension)    0 type=133..=255 | 1 zero | 2..4 length n
+//! CODED, PARITY, REBUILT  0 type=133, 134, 135: see [`coding`](crate::coding)
+//! (extension)    0 type=136..=255 | 1 zero | 2..4 length n
 //!                4..4+n anything: skipped where not known
 //! ```
 //! A packet may hold several ACK frames for one path, each with a lower `largest`, so that any
@@ -56,6 +57,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::bytes::{ParseError, Reader, Writer};
+use crate::coding::{self, CODED, Coded, Parity, REBUILT, Rebuilt};
 use crate::id::{ChannelId, LinkId, PathId};
 use crate::parameter::{self, PARAMETER_HEADER, Parameters, SKIPPABLE, emit_parameter};
 use crate::units::{ByteSize, Rate};
@@ -85,8 +87,6 @@ const ACK_RATE: u8 = 129;
 const PATH_ADD: u8 = 130;
 const PATH_RETIRE: u8 = 131;
 const NOTE: u8 = 132;
-/// First of the frame types that a receiver skips when it does not know them.
-const EXTENSION: u8 = SKIPPABLE;
 
 /// Flags of OPEN.
 const OPEN_TSPEC: u8 = 1;
@@ -272,6 +272,12 @@ pub enum Frame<'a> {
     },
     /// A few bytes of the owner's, said once.
     Note(&'a [u8]),
+    /// What follows is coded, together with other packets.
+    Coded(Coded<'a>),
+    /// A sum of what packets held.
+    Parity(Parity<'a>),
+    /// A packet that did not come was rebuilt, and what it held was taken in.
+    Rebuilt(Rebuilt),
     /// Opens a channel.
     Open(ChannelOpen),
     /// Part of a message.
@@ -378,7 +384,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
             r.take(3)?;
             Frame::Skip { channel: ChannelId(r.u32()?), message: r.u64()?, charge: r.u64()? }
         }
-        kind @ EXTENSION.. => {
+        kind @ SKIPPABLE.. => {
             r.u8()?;
             let n = r.u16()?;
             let bytes = r.take(n.into())?;
@@ -392,6 +398,7 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, ParseError> {
                 }
                 PATH_ADD => parse_path_add(&mut body)?,
                 PATH_RETIRE => Frame::PathRetire { path: PathId(body.u16()?), reason: body.u16()? },
+                CODED..=REBUILT => coding::parse(kind, &mut body, r.rest())?,
                 _ => Frame::Extension(kind),
             }
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::coding::PARITY;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -142,7 +143,8 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..40),
         reservation: u64,
     ) {
-        let extensions = [MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE, NOTE];
+        let extensions =
+            [MARKS, ACK_RATE, PATH_ADD, PATH_RETIRE, NOTE, CODED, PARITY, REBUILT];
         let unknown_frame = frame_type > SKIP && !extensions.contains(&frame_type);
         if unknown_frame {
             let mut bytes = vec![PING, frame_type, 0, body.len() as u8, 0];

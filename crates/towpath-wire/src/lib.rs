@@ -10,6 +10,7 @@
 //! | [`id`] | hosts, tasks, channels, paths, links |
 //! | [`packet`] | what stands in clear at the front of each datagram |
 //! | [`frame`] | what stands inside the seal |
+//! | [`coding`] | ... of packets that are coded together |
 //! | [`show`] | datagrams and frames in words |
 //! | [`greeting`] | which build speaks, in a form that never changes |
 //! | [`talk`] | messages of tasks, frames between a task and its daemon |
@@ -36,6 +37,7 @@
 extern crate std;
 
 pub mod bytes;
+pub mod coding;
 pub mod frame;
 pub mod greeting;
 pub mod histogram;

@@ -13,6 +13,7 @@
 
 use core::fmt::{self, Display, Formatter};
 
+use crate::coding::{Coded, Parity};
 use crate::frame::{Ack, ChannelOpen, Direction, Frame, Frames, Reliability};
 use crate::packet::{Admission, DATA_HEADER, Data, Packet, TAG};
 
@@ -147,6 +148,15 @@ impl Display for Frame<'_> {
                 write!(f, "PATH_RETIRE path {}, reason {reason}", path.0)
             }
             Self::Note(bytes) => write!(f, "NOTE {} B", bytes.len()),
+            Self::Coded(c) => {
+                let Coded { group, index, members, frames } = c;
+                write!(f, "CODED group {group} {index}/{members}, {} B", frames.len())
+            }
+            Self::Parity(p) => {
+                let Parity { group, members, index, symbol } = p;
+                write!(f, "PARITY {index} of group {group}, {members} members, {} B", symbol.len())
+            }
+            Self::Rebuilt(r) => write!(f, "REBUILT path {} #{}", r.path.0, r.number),
             Self::Extension(kind) => write!(f, "extension {kind}"),
         }
     }

@@ -8,6 +8,7 @@ use std::vec::Vec;
 use core::time::Duration;
 
 use crate::bytes::{ParseError, Reader, Writer};
+use crate::coding;
 use crate::frame::{self, ChannelOpen, Direction, Frame, Frames, Reliability, TrafficSpec};
 use crate::greeting::{Greeting, NoGreeting};
 use crate::id::{ChannelId, HostId, LinkId, PathId, SLOT_MAX, TASK_MAX, TaskId};
@@ -271,6 +272,21 @@ fn every_frame_has_its_words() {
         ),
         (emitted(|w| frame::emit_path_retire(w, PathId(3), 9)), "PATH_RETIRE path 3, reason 9"),
         (emitted(|w| frame::emit_note(w, &[1, 2])), "NOTE 2 B"),
+        (
+            emitted(|w| {
+                coding::emit_coded(w, 9, 1, 3, 1);
+                frame::emit_ping(w);
+            }),
+            "CODED group 9 1/3, 1 B; PING",
+        ),
+        (
+            emitted(|w| {
+                let symbol = &[0; 14];
+                coding::emit_parity(w, &coding::Parity { group: 9, members: 3, index: 0, symbol });
+            }),
+            "PARITY 0 of group 9, 3 members, 14 B",
+        ),
+        (emitted(|w| coding::emit_rebuilt(w, PathId(2), 77)), "REBUILT path 2 #77"),
         (emitted(|w| frame::emit_limit(w, c, 99)), "LIMIT channel 4 99 B"),
         (
             emitted(|w| frame::emit_close_channel(w, c, 5, 6)),

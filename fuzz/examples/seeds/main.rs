@@ -1,6 +1,7 @@
 //! Writes the seed corpus to `seeds/<target>/`: a few small inputs that reach the inside of each
 //! target. Run in `fuzz/`: `cargo run --example seeds`.
 
+mod coded;
 mod commands;
 mod elf;
 mod job;
@@ -43,6 +44,7 @@ static COUNTING: towpath_fuzz::allocation::PeakAlloc = towpath_fuzz::allocation:
 fn main() -> io::Result<()> {
     write("packet", &packets())?;
     write("frame", &frames())?;
+    write("coding", &coded::groups())?;
     write("hello", &hellos())?;
     write("node_hello", &newcomer::hellos())?;
     write("message", &[messages(), commands::all()].concat())?;

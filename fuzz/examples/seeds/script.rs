@@ -68,7 +68,7 @@ pub(super) fn scripts() -> Vec<(&'static str, Vec<u8>)> {
         // Forge with one frame (a question), and garbage of three bytes.
         ("forged", {
             let mut fields = vec![1, 0, 1];
-            fields.extend(variant(7, 11));
+            fields.extend(variant(7, 15));
             fields.extend([9, 0, 0, 0, 0, 0, 0, 0, 0]);
             start().then(11, &fields).then(12, &[0, 1, 4, 1, 0, 1, 0, 0]).end(5)
         }),

@@ -137,7 +137,8 @@ impl Association {
         }
         let carries = self.paths.may_carry(path);
         let copies = || kind.has_control() && self.striping.owes_copies(p.id);
-        let waits = || self.channels.has_data(kind.channel()) || copies();
+        let parity = || kind.has_control() && self.owes_parity(path);
+        let waits = || self.channels.has_data(kind.channel()) || copies() || parity();
         // What most trains are made of first.
         if kind.has_data() && carries && waits() && self.room(now, p, kind) > 0 {
             return true;
@@ -145,7 +146,11 @@ impl Association {
         let control = || p.owes_probe() || self.control_due();
         let answers = || p.standing.up && self.owes_response(p.id);
         kind.has_control()
-            && (p.arrivals.is_due(now) || p.standing.ask || (carries && control()) || answers())
+            && (p.arrivals.is_due(now)
+                || p.standing.ask
+                || (carries && control())
+                || answers()
+                || self.code.tells_on(p.id))
     }
 
     fn control_due(&self) -> bool {
@@ -182,7 +187,13 @@ impl Association {
         kind: GrantKind,
         out: &mut TxBatch<'_>,
     ) {
-        let mut w = out.packet(max, self.identity.keys.send.key.seals());
+        if self.build_parity(now, path, max, kind, out) {
+            return;
+        }
+        let coding = self.coding_of(now, path, kind);
+        // What is coded is read once more.
+        let hidden = coding.is_on() || self.identity.keys.send.key.seals();
+        let mut w = out.packet(max, hidden);
         let control = kind.has_control();
         let mut acked_up_to = None;
         if control {
@@ -193,7 +204,9 @@ impl Association {
             {
                 w.frame(PATH_TOKEN_LEN, |w| frame::emit_path_response(w, token));
             }
+            self.code.write_rebuilt(id, &mut w);
         }
+        let member = self.begin_member(path, coding, &mut w);
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
         // Nothing may depend on what goes by one that may not carry.
@@ -223,6 +236,9 @@ impl Association {
         if control && !eliciting && w.room() > 0 && wants {
             w.frame(1, frame::emit_ping);
             eliciting = carries;
+        }
+        if let Some(member) = member {
+            self.end_member(now, path, member, &mut w);
         }
         // Nothing in it: what waited turned out to be acknowledged already.
         if !w.is_empty() {

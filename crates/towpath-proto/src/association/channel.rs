@@ -8,6 +8,7 @@ use towpath_wire::frame::{ChannelOpen, Direction, MESSAGE_CHARGE, Reliability};
 use super::receive::{ReceiveHalf, Renewal};
 use super::reserved::Reserved;
 use super::send::SendHalf;
+use crate::coding::Coding;
 use crate::config::Config;
 use crate::stripe::StripeKind;
 
@@ -34,14 +35,26 @@ pub struct Opening {
     /// Which of several paths carry what we send on it; `None`: as the association's
     /// ([`Config::stripe`]).
     pub stripe: Option<StripeKind>,
+    /// How packets with what we send on it are coded across paths; `None`: as the association's
+    /// ([`CodingConfig::usual`](crate::coding::CodingConfig::usual)). Others' data that shares a
+    /// packet with it is coded, too; a reserved channel's is not.
+    pub coding: Option<Coding>,
 }
 
 impl Opening {
     /// A reliable ordered channel of priority 0 with the usual window.
     pub const fn new(direction: Direction, label: u16) -> Self {
-        let reliability = Reliability::ReliableOrdered;
-        let (window, tspec, reservation, stripe) = (None, None, None, None);
-        Self { direction, reliability, priority: 0, label, window, tspec, reservation, stripe }
+        Self {
+            direction,
+            reliability: Reliability::ReliableOrdered,
+            priority: 0,
+            label,
+            window: None,
+            tspec: None,
+            reservation: None,
+            stripe: None,
+            coding: None,
+        }
     }
 }
 
@@ -147,6 +160,8 @@ pub(super) struct Channel {
     pub(super) reserved: Option<Box<Reserved>>,
     /// Which of several paths carry it, where it says so.
     pub(super) stripe: Option<StripeKind>,
+    /// How it is coded across paths, where it says so.
+    pub(super) coding: Option<Coding>,
 }
 
 impl Channel {
@@ -173,6 +188,7 @@ impl Channel {
             queued: false,
             reserved: None,
             stripe: None,
+            coding: None,
         }
     }
 

@@ -13,10 +13,14 @@ use super::channel::{Channel, Opening, PeerLimits};
 use super::ready::Ready;
 use super::reserved::Reserved;
 use super::send::SendHalf;
+use crate::coding::Coding;
 use crate::config::Config;
 use crate::machine::{DSCP_PROMISED, DSCP_RESERVED};
 use crate::range_set::RangeSet;
 use crate::stripe::StripeKind;
+
+/// So many channels that wait may share a packet with the first, as far as coding is concerned.
+const CODED_LOOK: usize = 4;
 
 /// Channels of one side's making and their windows together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +59,8 @@ pub(super) struct Channels {
     reserved: usize,
     /// Something of what is due is worth a packet of its own.
     presses: bool,
+    /// A channel that asked to be coded was opened: others need not be looked at with each packet.
+    codes: bool,
     /// The deliberate bug.
     #[cfg(plant)]
     pub(super) plant: crate::config::Plant,
@@ -94,6 +100,7 @@ impl Channels {
             refused: Vec::new(),
             reserved: 0,
             presses: false,
+            codes: false,
             #[cfg(plant)]
             plant: crate::config::Plant::None,
         }
@@ -200,7 +207,9 @@ impl Channels {
         let Opening { direction, reliability, priority, label, tspec, reservation, .. } = opening;
         let plain = ChannelOpen::new(id, direction, reliability, window);
         let open = ChannelOpen { priority, label, tspec, reservation, ..plain };
-        self.insert(Channel { stripe: opening.stripe, ..Channel::new(open, true, config) });
+        let Opening { stripe, coding, .. } = opening;
+        self.codes |= coding.is_some_and(Coding::is_on);
+        self.insert(Channel { stripe, coding, ..Channel::new(open, true, config) });
         Some(id)
     }
 
@@ -407,6 +416,16 @@ impl Channels {
         let equals = waiting.take(2).filter(|c| c.open.priority == first.open.priority);
         let bytes = backlog(first) + equals.map(backlog).sum::<u64>();
         (first.stripe.unwrap_or(usual), bytes.min(most))
+    }
+
+    /// How the next packet is to be coded: as one of the first channels that have data asks for.
+    pub(super) fn next_coding(&self, usual: Coding) -> Coding {
+        if !self.codes && !usual.is_on() {
+            return Coding::OFF;
+        }
+        let waiting = self.ready.iter().take(CODED_LOOK).filter_map(|id| self.get(id));
+        let codings = waiting.map(|c| c.coding.unwrap_or(usual));
+        codings.into_iter().find(|c| c.is_on()).unwrap_or(Coding::OFF)
     }
 
     /// True when some channel has data to send.

@@ -15,6 +15,7 @@ use towpath_wire::{ChannelId, Instant, LinkId, PathId};
 use super::build::HEAD_MIN;
 use super::channel::{ChannelStats, Opening, PeerLimits};
 use super::channels::Channels;
+use super::coding::Code;
 use super::deadline::Deadlines;
 use super::end::{Closing, End, LINGER, REASON_FAULT, REASON_LOST};
 use super::flight::Item;
@@ -133,6 +134,7 @@ pub struct Association {
     pub(super) state: State,
     pub(super) paths: Paths,
     pub(super) striping: Striping,
+    pub(super) code: Code,
     pub(super) channels: Channels,
     pub(super) deadlines: Deadlines,
     pub(super) stats: AssociationStats,
@@ -180,6 +182,7 @@ impl Association {
             state: State::Open,
             paths: Paths::new(Path::new(PathId(0), link, remote, config)),
             striping: Striping::new(config.stripe, seed),
+            code: Code::default(),
             channels,
             deadlines: Deadlines::default(),
             stats: AssociationStats::default(),
@@ -549,6 +552,7 @@ impl Association {
         }
         self.identity.keys.receive.forget(now);
         self.challenge_if_due(now);
+        self.close_groups(now);
         let mut overtaken = false;
         for path in self.paths.iter_mut() {
             path.arrivals.acknowledge_if_due(now);
@@ -568,6 +572,7 @@ impl Association {
         }
         self.expire(now);
         let trip = self.rtt();
+        self.hold_lost(now);
         self.settle_outcome(trip);
         self.liveness.handle_timeout(now);
     }
@@ -613,6 +618,7 @@ impl Association {
         };
         earlier(self.deadline_at(), TimerKind::Deadline);
         earlier(self.silence_at(), TimerKind::Probe);
+        earlier(self.code.poll_timeout(self.channels.has_data(None)), TimerKind::Control);
         earlier(self.identity.keys.receive.forget_at(), TimerKind::Control);
         if self.identity.keys.send.is_spent(&self.config.rekey) {
             earlier(Some(self.liveness.asked_at()), TimerKind::Control);

@@ -37,6 +37,8 @@ pub(super) enum Item {
     PathRetire(PathId),
     /// An offer, by its number.
     PathAdd(PathId),
+    /// Something that the peer has rebuilt: nothing is to be sent again.
+    Rebuilt,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +206,23 @@ impl Flight {
     pub(super) fn items_of(&self, s: &Sent) -> impl Iterator<Item = Item> + '_ {
         let at = (s.items_at - self.items_base) as usize;
         self.items.range(at..at + usize::from(s.items)).copied()
+    }
+
+    /// The peer has what a packet held, though that may not have arrived: `items` gets it, and it
+    /// is neither acknowledged nor sent again from now on. False where that is no news.
+    pub(super) fn rebuilt(&mut self, number: u64, items: &mut Vec<Item>) -> bool {
+        let Some(s) = self.get(number).copied().filter(|s| s.state != State::Settled) else {
+            return false;
+        };
+        let at = (s.items_at - self.items_base) as usize;
+        let held = self.items.range_mut(at..at + usize::from(s.items));
+        let before = items.len();
+        items.extend(held.map(|item| core::mem::replace(item, Item::Rebuilt)));
+        let news = items[before..].iter().any(|item| *item != Item::Rebuilt);
+        if !news {
+            items.truncate(before);
+        }
+        news
     }
 
     /// Bit `i`: packet `hi - i` is outstanding or lost.

@@ -128,7 +128,7 @@ impl Association {
             }
             return;
         }
-        let (mut asks, mut refused) = (Asks::Nothing, false);
+        let (mut asks, mut refused, mut coded) = (Asks::Nothing, false, (None, None));
         self.paths[path].note_heard();
         for frame in Frames::new(content) {
             let frame = match frame {
@@ -143,12 +143,19 @@ impl Association {
                 | Frame::Ack(_)
                 | Frame::Marks { .. }
                 | Frame::Note(_)
+                | Frame::Coded(_)
+                | Frame::Rebuilt(_)
                 | Frame::Close { .. } => Asks::Nothing,
                 Frame::Limit { .. } => Asks::Patiently,
                 _ => Asks::Acknowledgement,
             });
+            match frame {
+                Frame::Coded(c) => coded.0 = Some(c),
+                Frame::Parity(p) => coded.1 = Some(p),
+                _ => {}
+            }
             let says = !matches!(frame, Frame::Pad | Frame::Ack(_) | Frame::Marks { .. });
-            if says && !matches!(frame, Frame::Ping | Frame::Note(_)) {
+            if says && !matches!(frame, Frame::Ping | Frame::Note(_) | Frame::Rebuilt(_)) {
                 self.liveness.active();
             }
             match self.handle_frame(now, path, frame, memory) {
@@ -168,10 +175,13 @@ impl Association {
             let (came, delay) = (now - self.late, self.config.ack_delay);
             self.paths[path].arrivals.arrived(came, number, asks, delay);
         }
+        if let (Some(_), _) | (_, Some(_)) = coded {
+            self.handle_coded(now, (path, number), coded, memory);
+        }
     }
 
     // tidy: dispatch
-    fn handle_frame(
+    pub(super) fn handle_frame(
         &mut self,
         now: Instant,
         path: usize,
@@ -179,7 +189,11 @@ impl Association {
         memory: &mut dyn Memory,
     ) -> Result<(), Refused> {
         match frame {
-            Frame::Pad | Frame::Ping | Frame::Extension(_) => Ok(()),
+            // What is coded is looked at with its packet as a whole.
+            Frame::Pad | Frame::Ping | Frame::Coded(_) | Frame::Parity(_) | Frame::Extension(_) => {
+                Ok(())
+            }
+            Frame::Rebuilt(rebuilt) => self.handle_rebuilt(now, rebuilt, memory),
             Frame::Ack(ack) => self.handle_ack(now, &ack, memory),
             Frame::Note(bytes) => {
                 self.handle_note(bytes);
@@ -348,6 +362,7 @@ impl Association {
         if let Some(trip) = self.outcome.trip.take() {
             self.trips.record(u64::try_from(trip.as_micros()).unwrap_or(u64::MAX));
         }
+        self.hold_lost(now);
         self.settle_outcome(trip);
         Ok(())
     }
@@ -406,11 +421,11 @@ impl Association {
                 });
                 self.channels.forget(id);
             }
-            Item::Limit(_) | Item::PathRetire(_) | Item::PathAdd(_) => {}
+            Item::Limit(_) | Item::PathRetire(_) | Item::PathAdd(_) | Item::Rebuilt => {}
         }
     }
 
-    fn item_lost(&mut self, item: Item) {
+    pub(super) fn item_lost(&mut self, item: Item) {
         match item {
             Item::Data { channel, message, offset, len } => {
                 let lost = |s: &mut SendHalf| s.on_lost(message, offset, len);
@@ -438,6 +453,7 @@ impl Association {
             Item::CloseChannel(id) => {
                 self.channels.with(id, |c| c.due.close = !c.close_acked);
             }
+            Item::Rebuilt => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Two associations joined by a network of one delay: what their owners see of channels, messages,
 //! ends and counters.
 
+mod coded;
 mod formats;
 mod kinds;
 mod notes;

@@ -167,7 +167,7 @@ impl Path {
             evicted: Vec::new(),
             largest_acked: None,
             marks: Marks::default(),
-            rtt: Rtt::new(config.rtt_initial),
+            rtt: Rtt::new(config.probes.rtt_initial),
             ack_rate: AckRate::new(config.ack_delay),
             delivery: Delivery::new(),
             control: Control::new(config.congestion.build(config.datagram.into())),
@@ -504,6 +504,16 @@ impl Path {
         self.ack_rate.take(packets, self.rtt.smoothed());
     }
 
+    /// The peer has rebuilt a packet of ours. What it held was delivered; the packet itself counts
+    /// for its path as before. False for one that was never sent.
+    pub(super) fn on_rebuilt(&mut self, number: u64, out: &mut Outcome) -> bool {
+        if number >= self.flight.next() {
+            return false;
+        }
+        out.progress |= self.flight.rebuilt(number, &mut out.acked);
+        true
+    }
+
     fn settle(&mut self, now: Instant, number: u64, out: &mut Outcome) {
         let Some(s) = self.flight.settle(number) else { return };
         out.progress = true;
@@ -584,7 +594,7 @@ impl Path {
             return Some(self.probing.last_eliciting + timeout);
         }
         let backed_off = timeout * (1 << self.probing.count.min(8));
-        Some(self.probing.last_eliciting + backed_off.min(config.probe_max.max(timeout)))
+        Some(self.probing.last_eliciting + backed_off.min(config.probes.after_max.max(timeout)))
     }
 
     /// Nothing was acknowledged in time: two packets may go out beyond the window, and what the
@@ -737,10 +747,10 @@ mod tests {
         for n in 0..10 {
             path.probe(at(4000 + n), &mut out);
         }
-        assert_eq!(wait(&path, 4009), Some(config.probe_max.max(first)), "the longest");
+        assert_eq!(wait(&path, 4009), Some(config.probes.after_max.max(first)), "the longest");
         // One that is not new says nothing of the path now.
         ack(&mut path, at(4010), 0, 1);
-        assert_eq!(wait(&path, 4009), Some(config.probe_max.max(first)));
+        assert_eq!(wait(&path, 4009), Some(config.probes.after_max.max(first)));
         ack(&mut path, at(4010), 1, 1);
         send_each(&mut path, at(5000), 1);
         assert!(wait(&path, 5000).expect("it is under way") <= path.rtt.longest() * 5);

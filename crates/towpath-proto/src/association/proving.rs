@@ -213,7 +213,7 @@ impl Association {
         if moved {
             (path.link, path.remote) = (proving.link, proving.remote);
             path.come_back(now, &self.config);
-            path.rtt = crate::rtt::Rtt::new(self.config.rtt_initial);
+            path.rtt = crate::rtt::Rtt::new(self.config.probes.rtt_initial);
             self.stats.paths.moved += 1;
         } else {
             self.stats.paths.opened += 1;

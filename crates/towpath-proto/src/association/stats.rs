@@ -2,6 +2,40 @@
 
 use ::core::time::Duration;
 
+use crate::coding::{DecoderStats, EncoderStats};
+
+/// What an association counts of coding across its paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodingStats {
+    /// Of what it codes.
+    pub encoder: EncoderStats,
+    /// Of what its peer does.
+    pub decoder: DecoderStats,
+    /// Packets of ours that the peer rebuilt, and that were not known to have arrived.
+    pub delivered: u64,
+    /// Rebuilt packets that found no room here: they come again.
+    pub refused: u64,
+    /// Rebuilt packets that hold no frames: the peer has coded something else.
+    pub malformed: u64,
+}
+
+impl CodingStats {
+    const fn add(&mut self, other: &Self) {
+        let Self { encoder, decoder, delivered, refused, malformed } = *other;
+        self.encoder.groups += encoder.groups;
+        self.encoder.sent += encoder.sent;
+        self.encoder.dropped += encoder.dropped;
+        self.decoder.received += decoder.received;
+        self.decoder.rebuilt += decoder.rebuilt;
+        self.decoder.unrebuilt += decoder.unrebuilt;
+        self.decoder.forgotten += decoder.forgotten;
+        self.decoder.garbage += decoder.garbage;
+        self.delivered += delivered;
+        self.refused += refused;
+        self.malformed += malformed;
+    }
+}
+
 /// What an association counts of its paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathsStats {
@@ -15,16 +49,19 @@ pub struct PathsStats {
     pub responses_stray: u64,
     /// Copies of pieces that were dropped because too many waited for their path.
     pub copies_dropped: u64,
+    /// Of coding across them.
+    pub coding: CodingStats,
 }
 
 impl PathsStats {
     const fn add(&mut self, other: &Self) {
-        let Self { returned, opened, moved, responses_stray, copies_dropped } = *other;
+        let Self { returned, opened, moved, responses_stray, copies_dropped, coding } = *other;
         self.returned += returned;
         self.opened += opened;
         self.moved += moved;
         self.responses_stray += responses_stray;
         self.copies_dropped += copies_dropped;
+        self.coding.add(&coding);
     }
 }
 

@@ -67,6 +67,11 @@ impl Striping {
         &mut *self.list[at].1
     }
 
+    /// A link is to be asked next.
+    pub(super) const fn ask(&mut self, link: LinkId) {
+        self.turn = Some(link);
+    }
+
     /// Whether a path is to carry copies of what others carry.
     pub(super) fn owes_copies(&self, path: PathId) -> bool {
         self.copies.iter().any(|(id, _)| *id == path)
@@ -178,6 +183,15 @@ impl Association {
                 self.striping.copies.push_back((other.id, *item));
             }
             self.striping.turn = Some(other.link);
+        }
+    }
+
+    /// A packet with parity went by a path: that takes its part of it, too.
+    pub(super) fn parity_went(&mut self, now: Instant, path: usize, bytes: u64) {
+        if self.paths.are_several() {
+            let (id, link) = (self.paths[path].id, self.paths[path].link);
+            let (views, count) = self.views(now, link, self.striping.present);
+            self.striping.scheduler(self.striping.present).sent(&views[..count], id, bytes);
         }
     }
 

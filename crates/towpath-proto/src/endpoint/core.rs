@@ -90,7 +90,8 @@ fn mac1_key(crypto: &dyn Crypto, key: &HostKey) -> [u8; 32] {
 
 impl Endpoint {
     /// An endpoint with the given cryptography and stream of random numbers.
-    pub fn new(config: Config, mut crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+    pub fn new(mut config: Config, mut crypto: Box<dyn Crypto>, rng: Rng) -> Self {
+        config.coding.kernel = crypto.coding();
         let cookies = CookieJar::new(&mut *crypto);
         let own_mac1_key = mac1_key(&*crypto, &crypto.public_key());
         Self {

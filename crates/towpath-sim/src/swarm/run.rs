@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use towpath_node::{JoinFailure, JoinTarget, Links, Node, NodeConfig, NodeEvent};
-use towpath_proto::association::{PathState, PathStatus};
+use towpath_proto::association::{CodingStats, PathState, PathStatus};
+use towpath_proto::coding::{Coding, CodingConfig};
 use towpath_proto::config::Liveness;
 use towpath_proto::{Config, Crypto, Rng};
 use towpath_vm::HostState;
@@ -66,6 +67,8 @@ pub struct Outcome {
     pub hosts_lost: u64,
     /// Most times that an association that stood at the end had gone on to its next key.
     pub key_updates: u64,
+    /// Packets that were rebuilt from others, on associations that stood at the end.
+    pub rebuilt: u64,
     /// Simulated seconds.
     pub seconds: f64,
     /// Promises not kept.
@@ -80,6 +83,8 @@ const JOINS_AGAIN: u32 = 3;
 /// One seed in so many renews its keys often, after so many packets.
 const REKEYS: u64 = 4;
 const REKEY_PACKETS: u64 = 400;
+/// Of the runs of which one in so many codes, it is this one.
+const CODED: u64 = 2;
 /// For so long a key may be kept after the next one came: three probe time-outs, which seconds in
 /// a queue, or a clock that jumps by four, make long.
 const KEY_KEPT_MAX: Duration = Duration::from_mins(2);
@@ -148,6 +153,22 @@ pub fn run_watched(
     run.go();
     run.check();
     run.out
+}
+
+/// How one run in so many is coded; from a stream of its own.
+fn draw_coding(every: u64, seed: u64) -> CodingConfig {
+    let mut coding = CodingConfig::default();
+    if every == 0 || seed % every != CODED % every {
+        return coding;
+    }
+    let mut rng = Rng::new(seed, 2);
+    let [members, parities] = [6, 3].map(|most| between(&mut rng, 1, most) as u8);
+    let usual = Coding::new(members, parities).expect("within the limits");
+    coding.usual = if rng.below(4) == 0 { usual.adaptive() } else { usual };
+    if rng.below(4) == 0 {
+        coding.memory = 32 << 10; // so little that groups are forgotten
+    }
+    coding
 }
 
 /// Links from each host to each.
@@ -235,6 +256,7 @@ impl<'a> Run<'a> {
         if seed % REKEYS == 1 {
             proto.rekey.packets = REKEY_PACKETS;
         }
+        proto.coding = draw_coding(self.scenario.coded_every, seed);
         config(&mut proto);
         self.watching.liveness = proto.liveness;
         let hosts = 0..self.world.hosts.len();
@@ -481,6 +503,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Nobody codes anything but what was sent: what is rebuilt fits together.
+    fn check_coding(&mut self) {
+        let hosts = self.world.hosts.iter().filter_map(|h| h.node.as_ref());
+        let counted: Vec<CodingStats> = hosts
+            .flat_map(|n| n.endpoint().associations())
+            .map(|(_, a)| a.stats().paths.coding)
+            .collect();
+        let garbage: u64 = counted.iter().map(|c| c.decoder.garbage + c.malformed).sum();
+        if garbage > 0 {
+            self.violate(format!("{garbage} coded packets do not fit together"));
+        }
+        self.out.rebuilt = counted.iter().map(|c| c.decoder.rebuilt).sum();
+    }
+
     /// The links between two hosts, in both directions, on every network.
     fn pair(&self, one: usize, other: usize) -> impl Iterator<Item = &LinkSpec> {
         self.specs.iter().flat_map(move |n| [&n[one][other], &n[other][one]])
@@ -495,6 +531,7 @@ impl<'a> Run<'a> {
         }
         self.check_keys();
         self.check_paths();
+        self.check_coding();
         if self.world.astray > 0 {
             let astray = self.world.astray;
             self.violate(format!("{astray} trains left by a link that does not lead there"));

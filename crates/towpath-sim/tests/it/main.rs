@@ -4,6 +4,7 @@ mod association;
 mod chain;
 mod channels;
 mod classes;
+mod coded;
 mod consensus;
 mod contact;
 mod crowd;

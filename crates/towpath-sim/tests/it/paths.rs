@@ -7,7 +7,9 @@ use std::time::Duration;
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::association::{Opening, PathState, PathStatus};
 use towpath_proto::stripe::StripeKind;
-use towpath_proto::{AssociationEvent, AssociationId, Config, Crypto, Memory, Rng};
+use towpath_proto::{
+    AssociationEvent, AssociationId, AssociationStats, Config, Crypto, Memory, Rng,
+};
 use towpath_sim::clock::Clock;
 use towpath_sim::crypto::StandIn;
 use towpath_sim::link::LinkSpec;
@@ -20,11 +22,11 @@ const PAYLOAD: f64 = 1416.0 / (1472.0 + 66.0);
 const BULK: u32 = 64 << 10;
 const SHORT: u32 = 200;
 
-fn ms(n: u64) -> Duration {
+pub(crate) fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn mbit(rate: u64, delay: Duration) -> LinkSpec {
+pub(crate) fn mbit(rate: u64, delay: Duration) -> LinkSpec {
     let delay_us = delay.as_micros() as u64;
     // 40 ms at its rate, as the measured links had.
     let queue_bytes = (rate * 1_000_000 / 8 / 25).max(30_000);
@@ -54,30 +56,30 @@ fn config(host: usize, world: &World, proto: &Config) -> NodeConfig {
 
 /// A message that arrived: when, its channel, number and length.
 #[derive(Clone, Copy, Debug)]
-struct Came {
-    at: Instant,
-    channel: ChannelId,
-    number: u64,
-    len: u32,
+pub(crate) struct Came {
+    pub(crate) at: Instant,
+    pub(crate) channel: ChannelId,
+    pub(crate) number: u64,
+    pub(crate) len: u32,
 }
 
 /// Host 1 sends to host 0, which leads.
-struct Pair {
-    world: World,
+pub(crate) struct Pair {
+    pub(crate) world: World,
     specs: Vec<LinkSpec>,
-    bulk: ChannelId,
-    short: ChannelId,
+    pub(crate) bulk: ChannelId,
+    pub(crate) short: ChannelId,
     /// When each short message was sent.
-    asked: Vec<Instant>,
-    came: Vec<Came>,
+    pub(crate) asked: Vec<Instant>,
+    pub(crate) came: Vec<Came>,
 }
 
 impl Pair {
-    fn new(specs: &[LinkSpec]) -> Self {
+    pub(crate) fn new(specs: &[LinkSpec]) -> Self {
         Self::with(specs, &Config::default())
     }
 
-    fn with(specs: &[LinkSpec], proto: &Config) -> Self {
+    pub(crate) fn with(specs: &[LinkSpec], proto: &Config) -> Self {
         let mut world = World::new(3);
         for _ in 0..2 {
             world.add_host(Clock::new(0, 0), ByteSize::from_mib(256), false, |_| specs[0]);
@@ -111,18 +113,25 @@ impl Pair {
         pair
     }
 
-    fn association(&self) -> AssociationId {
+    pub(crate) fn association(&self) -> AssociationId {
         let node = self.world.hosts[1].node.as_ref().expect("it lives");
         node.association_to(HostId::new(1, 1).expect("a host")).expect("it is connected")
     }
 
-    fn paths(&self) -> Vec<PathStatus> {
+    pub(crate) fn paths(&self) -> Vec<PathStatus> {
         let node = self.world.hosts[1].node.as_ref().expect("it lives");
         let association = node.endpoint().association(self.association());
         association.expect("it stands").paths().collect()
     }
 
-    fn send(&mut self, channel: ChannelId, len: u32) {
+    /// What an end has counted.
+    pub(crate) fn stats(&self, host: usize) -> AssociationStats {
+        let node = self.world.hosts[host].node.as_ref().expect("it lives");
+        let (_, association) = node.endpoint().associations().next().expect("it stands");
+        *association.stats()
+    }
+
+    pub(crate) fn send(&mut self, channel: ChannelId, len: u32) {
         let id = self.association();
         self.world.with(1, |node, _, memory| {
             let block = memory.put(&vec![7; len as usize]).expect("room");
@@ -130,14 +139,14 @@ impl Pair {
         });
     }
 
-    fn waits(&self) -> u64 {
+    pub(crate) fn waits(&self) -> u64 {
         let node = self.world.hosts[1].node.as_ref().expect("it lives");
         let association = node.endpoint().association(self.association()).expect("it stands");
         association.waiting(self.bulk) as u64
     }
 
     /// Goes on without sending anything.
-    fn run(&mut self, time: Duration) {
+    pub(crate) fn run(&mut self, time: Duration) {
         let end = self.world.now() + time;
         while let Some(step) = self.world.step(end) {
             if let Step::Event { host, event } = step {
@@ -165,7 +174,7 @@ impl Pair {
 
     /// There is always more to send than fits, and a short message every 10 ms where these are
     /// wanted.
-    fn load(&mut self, time: Duration, shorts: bool) {
+    pub(crate) fn load(&mut self, time: Duration, shorts: bool) {
         let end = self.world.now() + time;
         let mut n = 0_u64;
         while self.world.now() < end {
@@ -184,30 +193,30 @@ impl Pair {
     }
 
     /// Megabits of messages a second since then, of what the links could carry of them.
-    fn share(&self, since: Instant, of: &[LinkSpec]) -> f64 {
+    pub(crate) fn share(&self, since: Instant, of: &[LinkSpec]) -> f64 {
         let sum: u64 = of.iter().map(|s| s.rate_bps).sum();
         self.rate_since(since) / (sum as f64 / 1e6 * PAYLOAD)
     }
 
-    fn rate_since(&self, since: Instant) -> f64 {
+    pub(crate) fn rate_since(&self, since: Instant) -> f64 {
         self.rate_between(since, self.world.now())
     }
 
-    fn rate_between(&self, from: Instant, to: Instant) -> f64 {
+    pub(crate) fn rate_between(&self, from: Instant, to: Instant) -> f64 {
         let came = self.came.iter().filter(|c| c.at > from && c.at <= to);
         let bytes: u64 = came.map(|c| u64::from(c.len)).sum();
         bytes as f64 * 8.0 / to.since(from).as_secs_f64() / 1e6
     }
 
     /// The longest time without the next message in order, since then.
-    fn gap(&self, since: Instant) -> Duration {
+    pub(crate) fn gap(&self, since: Instant) -> Duration {
         let times = self.came.iter().filter(|c| c.channel == self.bulk).map(|c| c.at);
         let times: Vec<_> = times.filter(|at| *at >= since).collect();
         times.windows(2).map(|w| w[1].since(w[0])).max().unwrap_or(Duration::MAX)
     }
 
     /// What short messages took, in order.
-    fn delays(&self) -> Vec<Duration> {
+    pub(crate) fn delays(&self) -> Vec<Duration> {
         let short = self.came.iter().filter(|c| c.channel == self.short);
         let mut all: Vec<_> = short.map(|c| c.at.since(self.asked[c.number as usize])).collect();
         all.sort_unstable();
@@ -215,7 +224,7 @@ impl Pair {
     }
 
     /// A network carries nothing any more, and nobody is told; or it does again.
-    fn kill(&mut self, fabric: u8, dead: bool) {
+    pub(crate) fn kill(&mut self, fabric: u8, dead: bool) {
         let spec = self.specs[usize::from(fabric)];
         let loss_ppm = if dead { 1_000_000 } else { spec.loss_ppm };
         for (from, to) in [(0, 1), (1, 0)] {

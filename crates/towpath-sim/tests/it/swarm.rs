@@ -39,11 +39,13 @@ fn with_two_links(seed: u64) -> Outcome {
 
 #[test]
 fn with_two_links_both_carry_and_every_promise_is_kept() {
+    let mut rebuilt = 0;
     for seed in 0..60 {
         let outcome = with_two_links(seed);
         let broken = &outcome.violations;
         let replay = format!("replay: towpath sim run scenarios/two-links.toml --seed {seed}");
         assert!(broken.is_empty(), "{broken:#?}\n{replay}");
+        rebuilt += outcome.rebuilt;
         let (all, least) = (outcome.networks.iter().sum::<u64>(), outcome.networks.iter().min());
         assert_eq!(outcome.networks.len(), 2);
         assert!(least.is_some_and(|n| *n > all / 20), "{:?}\n{replay}", outcome.networks);
@@ -51,4 +53,5 @@ fn with_two_links_both_carry_and_every_promise_is_kept() {
             assert_eq!(with_two_links(seed), outcome, "{replay}");
         }
     }
+    assert!(rebuilt > 1000, "{rebuilt} packets were rebuilt in all");
 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::machine::nonce;
 
 /// A packet of the first side's, with that content, reaches the second one.
-fn say(net: &mut Net, number: u64, content: &[u8]) {
+pub(super) fn say(net: &mut Net, number: u64, content: &[u8]) {
     let keys = &net.sides[0].association.identity.keys.send;
     let path = PathId(0);
     let header = Data { epoch: keys.epoch, path, receiver: 1, number };
@@ -32,7 +32,7 @@ fn written(len: usize, emit: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 }
 
 /// How the second side has ended.
-fn over(net: &Net) -> Option<&End> {
+pub(super) fn over(net: &Net) -> Option<&End> {
     net.sides[1].events.iter().find_map(|(_, event)| match event {
         AssociationEvent::Over(end) => Some(end),
         _ => None,
