@@ -316,6 +316,13 @@ enum towpath_class {
     TOWPATH_ONCE = 3,      /* each at most once; nothing is repaired */
 };
 
+/* Added to a class: what the opener sends is coded across the paths to the other host, so that of
+ * `packets` (1 to 16) and `parities` (1 to 4) more, any `parities` may be lost with nothing to be
+ * sent again; adaptive: no more of them than what was lost of late calls for. Not together with a
+ * reservation. Without it: as that host's daemon does with all (`towpath up --coding`). */
+#define TOWPATH_CODED(packets, parities) ((uint32_t)(packets) << 8 | (uint32_t)(parities) << 16)
+#define TOWPATH_CODED_ADAPTIVE (UINT32_C(1) << 24)
+
 /* Until when `reserve_within_ns` counts. */
 enum towpath_until {
     TOWPATH_LEFT = 0,    /* until a message has left this host */
@@ -324,7 +331,7 @@ enum towpath_until {
 };
 
 typedef struct towpath_channel_spec {
-    uint32_t cls;      /* enum towpath_class */
+    uint32_t cls;      /* enum towpath_class, and TOWPATH_CODED, if so */
     uint32_t priority; /* 0 to 7: of what waits for one host, the higher goes first; messages: 4 */
     uint32_t window;   /* room of each direction in bytes, 4096 to 16777216; a message takes 64 more
                           than it has */

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use towpath_task::{Channel, ChannelSpec, ChannelStatus, Class, Reserve, Until};
+use towpath_task::{Channel, ChannelSpec, ChannelStatus, Class, Code as Parity, Reserve, Until};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, Out, needed, put, task_id, timeout};
@@ -56,14 +56,20 @@ fn nanos(time: Option<Duration>) -> i64 {
 
 impl CSpec {
     fn spec(&self) -> Result<ChannelSpec, Failure> {
-        let class = usize::try_from(self.class).ok().and_then(|n| CLASSES.get(n)).copied();
-        let class = class.ok_or_else(|| {
-            Failure::argument(format!("class {}, from 0 to {}", self.class, CLASSES.len() - 1))
+        // TOWPATH_CODED and TOWPATH_CODED_ADAPTIVE of the header are added to the class.
+        let [class, packets, parities, adaptive] = self.class.to_le_bytes();
+        let class = CLASSES.get(usize::from(class)).copied().ok_or_else(|| {
+            Failure::argument(format!("class {class}, from 0 to {}", CLASSES.len() - 1))
         })?;
+        if adaptive > 1 {
+            return Err(Failure::argument(format!("class {:#x} says nothing", self.class)));
+        }
+        let code = (packets, parities, adaptive) != (0, 0, 0);
+        let code = code.then_some(Parity { packets, parities, adaptive: adaptive == 1 });
         let priority = u8::try_from(self.priority).unwrap_or(u8::MAX);
         let deadline = timeout(self.deadline_ns);
         let reserve = (self.reserve_bytes > 0).then(|| self.reserve()).transpose()?;
-        Ok(ChannelSpec { class, priority, deadline, window: self.window, reserve })
+        Ok(ChannelSpec { class, priority, deadline, window: self.window, reserve, code })
     }
 
     fn reserve(&self) -> Result<Reserve, Failure> {
@@ -88,8 +94,11 @@ impl CSpec {
 
 impl From<ChannelSpec> for CSpec {
     fn from(spec: ChannelSpec) -> Self {
+        let class = CLASSES.iter().position(|class| *class == spec.class).unwrap_or(0) as u8;
         Self {
-            class: CLASSES.iter().position(|class| *class == spec.class).unwrap_or(0) as u32,
+            class: u32::from_le_bytes(spec.code.map_or([class, 0, 0, 0], |code| {
+                [class, code.packets, code.parities, code.adaptive.into()]
+            })),
             priority: spec.priority.into(),
             window: spec.window,
             reserve_bytes: spec.reserve.map_or(0, |r| r.bytes),

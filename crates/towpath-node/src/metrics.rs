@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;
 
-use towpath_proto::association::{AssociationStats, ChannelStats, PathState, PathStatus};
+use towpath_proto::association::{
+    AssociationStats, ChannelStats, PathState, PathStatus, PathsStats,
+};
 use towpath_proto::endpoint::EndpointStats;
 use towpath_vm::members::Member;
 use towpath_vm::metrics::{self, Row, Series};
@@ -229,8 +231,8 @@ impl Node {
             probes,
             misretired,
             paths_silent,
-            // Paths have metrics of their own.
-            paths: _,
+            // Paths have metrics of their own, but for what they do together.
+            paths: PathsStats { coding, .. },
             messages_received,
             messages_sent,
             keys_sent,
@@ -252,6 +254,12 @@ impl Node {
             probes,
             paths_misretired: misretired,
             paths_silent,
+            coded_parities: coding.encoder.sent,
+            coded_rebuilt_there: coding.delivered,
+            coded_rebuilt: coding.decoder.rebuilt,
+            coded_unrebuilt: coding.decoder.unrebuilt,
+            coded_forgotten: coding.decoder.forgotten,
+            coded_garbage: coding.decoder.garbage + coding.malformed,
             messages_sent,
             messages_received,
             keys_sent,

@@ -114,7 +114,9 @@ pub use task::Task;
 pub use team::{Team, TeamError};
 pub use topology::Grid;
 pub use towpath_io::shared::aside;
-pub use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed, Reserve, Took, Until};
+pub use towpath_vm::channel::{
+    ChannelSpec, ChannelStatus, Class, Closed, Code, Reserve, Took, Until,
+};
 pub use towpath_vm::collective;
 pub use towpath_vm::matching::{Pattern, Wanted};
 pub use towpath_vm::talk::{

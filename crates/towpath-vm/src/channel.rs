@@ -153,12 +153,45 @@ pub struct ChannelSpec {
     /// What is reserved for its opener, where the host of that one has a rate to promise of
     /// (`--link-rate`). Between tasks of one host there is no link, and nothing to reserve.
     pub reserve: Option<Reserve>,
+    /// How what its opener sends is coded across the paths to the other host; none: as that host's
+    /// daemon does with all (`towpath up --coding`). Not together with a reservation.
+    pub code: Option<Code>,
 }
 
 impl Default for ChannelSpec {
     fn default() -> Self {
         let (priority, window) = (PRIORITY_USUAL, WINDOW_USUAL);
-        Self { class: Class::Ordered, priority, deadline: None, window, reserve: None }
+        let (deadline, reserve, code) = (None, None, None);
+        Self { class: Class::Ordered, priority, deadline, window, reserve, code }
+    }
+}
+
+/// Most packets of a group that is coded together.
+pub const CODE_PACKETS_MAX: u8 = 16;
+/// Most packets of parity to a group.
+pub const CODE_PARITIES_MAX: u8 = 4;
+
+/// Coding across paths: to each `packets` packets `parities` more, of which any as many may be lost
+/// with nothing to be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// From 1 to [`CODE_PACKETS_MAX`].
+    pub packets: u8,
+    /// From 1 to [`CODE_PARITIES_MAX`].
+    pub parities: u8,
+    /// No more of them than what was lost of late calls for.
+    pub adaptive: bool,
+}
+
+impl Code {
+    fn check(self) -> Result<(), String> {
+        if !(1..=CODE_PACKETS_MAX).contains(&self.packets) {
+            return Err(format!("{} packets coded, from 1 to {CODE_PACKETS_MAX}", self.packets));
+        }
+        if !(1..=CODE_PARITIES_MAX).contains(&self.parities) {
+            return Err(format!("{} parities, from 1 to {CODE_PARITIES_MAX}", self.parities));
+        }
+        Ok(())
     }
 }
 
@@ -175,6 +208,10 @@ impl ChannelSpec {
             ));
         }
         self.reserve.map_or(Ok(()), |reserve| reserve.check(self.longest()))?;
+        self.code.map_or(Ok(()), Code::check)?;
+        if self.reserve.is_some() && self.code.is_some() {
+            return Err("a code on a channel with a reservation: its data is not coded".into());
+        }
         match (self.class, self.deadline) {
             (Class::Timely, None) => Err("a timely channel without a deadline".into()),
             (Class::Timely, Some(Duration::ZERO)) => Err("a deadline that is over at once".into()),

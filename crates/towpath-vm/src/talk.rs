@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::task::{Ending, Stream, TaskInfo, cut};
 
 /// Version of this vocabulary; both sides must say the same.
-pub const TALK_VERSION: u32 = 4;
+pub const TALK_VERSION: u32 = 5;
 /// What a task may send to another through the daemons before it asked for credit, in charged
 /// bytes: a piece costs its payload and [`towpath_wire::talk::PIECE_CHARGE`]. Nothing, while the
 /// other's host wants to be asked first ([`ToTask::AskFirst`]).

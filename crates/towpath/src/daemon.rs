@@ -22,6 +22,7 @@ use towpath_io::udp::BindError;
 use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Links, NodeConfig, Saved, SavedError};
+use towpath_proto::coding::{Coding, CodingConfig, CodingError};
 use towpath_proto::config::Liveness;
 use towpath_proto::stripe::StripeKind;
 use towpath_proto::{Config, Crypto, HostKey};
@@ -90,6 +91,8 @@ pub struct DaemonOptions {
     /// Which of several paths carries the next packet; `None`: that by which it arrives first
     /// ([`stripe_named`]).
     pub stripe: Option<StripeKind>,
+    /// How what it sends to other hosts is coded across paths; `None`: not at all.
+    pub coding: Option<Coding>,
     /// What the guard passed on.
     pub engine: EngineArgs,
 }
@@ -120,6 +123,14 @@ pub fn stripe_named(name: &str) -> Result<StripeKind, String> {
         let all = StripeKind::ALL.map(StripeKind::name).join(", ");
         format!("no stripe scheduler {name:?}: there are {all}")
     })
+}
+
+/// How packets are coded, in words.
+///
+/// # Errors
+/// What words there are, and the limits.
+pub fn coding_of(text: &str) -> Result<Coding, String> {
+    text.parse().map_err(|why: CodingError| why.to_string())
 }
 
 /// What a guard tells the engine that it starts, as arguments of the command line: a variable
@@ -557,7 +568,10 @@ fn proto_config(options: &DaemonOptions, saved: Option<&Saved>) -> Config {
     let lost_after = std::time::Duration::from_millis(lost_after.into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
     let stripe = options.stripe.unwrap_or_default();
-    Config { liveness: Liveness::after(lost_after), datagram_max, stripe, ..Config::default() }
+    let coding =
+        CodingConfig { usual: options.coding.unwrap_or_default(), ..CodingConfig::default() };
+    let liveness = Liveness::after(lost_after);
+    Config { liveness, datagram_max, stripe, coding, ..Config::default() }
 }
 
 /// How long a silent host is waited for: as it is asked for, else as it was before.

@@ -310,7 +310,8 @@ static void echo_on_channel(towpath_task *task)
     size_t len;
     int code;
     OK(towpath_accept_channel(task, 20 * SECOND, &channel, &from, &spec));
-    CHECK(from == towpath_parent(task) && spec.cls == TOWPATH_TIMELY && spec.priority == 6);
+    CHECK(from == towpath_parent(task) && spec.priority == 6
+          && spec.cls == (TOWPATH_TIMELY | TOWPATH_CODED(3, 1) | TOWPATH_CODED_ADAPTIVE));
     CHECK(spec.window == 20000 && spec.deadline_ns == 10 * SECOND);
     while ((code = towpath_recv_on(task, channel, room, sizeof room, TOWPATH_FOREVER, &len))
            == TOWPATH_OK)
@@ -343,7 +344,10 @@ static void channels(towpath_task *task, towpath_id peer)
     CHECK(towpath_recv_on(task, 77, room, sizeof room, 0, &len) == TOWPATH_E_NOT_FOUND);
 
     OK(towpath_send(task, peer, 97, "", 0));
-    spec.cls = TOWPATH_TIMELY;
+    spec.cls = TOWPATH_TIMELY | TOWPATH_CODED(3, 9);
+    CHECK(towpath_open_channel(task, peer, &spec, 20 * SECOND, &channel) == TOWPATH_E_ARGUMENT);
+    CHECK(strstr(towpath_error(task), "9 parities, from 1 to 4") != NULL);
+    spec.cls = TOWPATH_TIMELY | TOWPATH_CODED(3, 1) | TOWPATH_CODED_ADAPTIVE;
     spec.priority = 6;
     spec.window = 20000;
     spec.deadline_ns = 10 * SECOND;

@@ -129,6 +129,7 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
         recover: args.leading.recover,
         link_rate: args.tuning.link_rate,
         stripe: args.tuning.stripe,
+        coding: args.tuning.coding,
         engine,
     })
 }

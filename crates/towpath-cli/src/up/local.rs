@@ -17,6 +17,7 @@ use towpath::VmDir;
 use towpath::daemon::{self, Started};
 use towpath::log;
 use towpath::start::processors;
+use towpath_proto::coding::Coding;
 use towpath_proto::stripe::StripeKind;
 use towpath_report::units;
 use towpath_wire::Rate;
@@ -54,6 +55,12 @@ pub(crate) struct Tuning {
     /// `shortest-queue`, `adaptive`. Counts for hosts that are started on this machine
     #[arg(long, value_name = "NAME", value_parser = daemon::stripe_named)]
     pub(crate) stripe: Option<StripeKind>,
+    /// Code what goes to other hosts across the paths to them, as `3+1`: to each 3 packets one of
+    /// parity, on other paths, so that any one of the 4 may be lost and nothing waits for it;
+    /// `6+2,adaptive`: no more parity than what was lost of late calls for (default: `off`; see
+    /// docs/paths.md). Counts for what hosts send that are started on this machine
+    #[arg(long, value_name = "K+M", value_parser = daemon::coding_of)]
+    pub(crate) coding: Option<Coding>,
 }
 
 /// A rate that a link's packet scheduler knows.
@@ -156,6 +163,7 @@ impl Start<'_> {
             .args(tuning.lost_after_ms.iter().flat_map(|ms| lost_after(*ms)))
             .args(tuning.link_rate.iter().flat_map(|rate| paced(*rate)))
             .args(tuning.stripe.iter().flat_map(|kind| ["--stripe", kind.name()]))
+            .args(tuning.coding.iter().flat_map(|how| ["--coding".to_string(), how.to_string()]))
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.leading.args())
             .args(self.name.iter().flat_map(|n| ["--name", n]))

@@ -250,3 +250,22 @@ fn with_every_what_changed_is_told_and_a_ninth_reader_is_refused() {
         assert!(std::time::Instant::now() < until, "no place is free");
     }
 }
+
+#[test]
+fn what_goes_to_other_hosts_is_coded_where_it_is_asked_for() {
+    let vm = Vm::new();
+    let out = vm.towpath(&["up", "--hosts", "2", "--coding", "3+9"]);
+    assert!(text(&out.stderr).contains("9 parities to a group, must be 1 to 4"), "{out:?}");
+    printed(&vm, &["up", "--hosts", "2", "--coding", "3+1"]);
+    let task = |host| Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap();
+    let (mut a, mut b) = (task(1), task(2));
+    a.allow_direct(false);
+    for _ in 0..20 {
+        a.send(b.id(), TAG, &vec![7; 50_000]).unwrap();
+        assert!(b.recv_timeout(&Wanted::any().tag(TAG), LONG).unwrap().is_some());
+    }
+    let of = samples(&printed(&vm, &["metrics", "--host", "h1"]));
+    let (one, two) = (a.id().host(), b.id().host());
+    let name = format!("towpath_association_coded_parities_total{{host=\"{one}\",peer=\"{two}\"}}");
+    assert!(of[&name] > 20.0, "{of:#?}");
+}

@@ -3,8 +3,9 @@
 use alloc::format;
 
 use towpath_proto::association::Opening;
+use towpath_proto::coding::{Coding, MEMBERS_MAX, PARITIES_MAX};
 use towpath_proto::{Association, AssociationId};
-use towpath_vm::channel::{ChannelSpec, Class, Closed};
+use towpath_vm::channel::{CODE_PACKETS_MAX, CODE_PARITIES_MAX, ChannelSpec, Class, Closed, Code};
 use towpath_vm::members::State;
 use towpath_vm::message::{ChannelAnswer, ChannelAsk, LABEL_CHANNEL};
 use towpath_vm::talk::{Fault, ToTask};
@@ -32,12 +33,22 @@ const fn reliability(class: Class) -> Reliability {
     }
 }
 
+const _: () = assert!(CODE_PACKETS_MAX as usize == MEMBERS_MAX);
+const _: () = assert!(CODE_PARITIES_MAX as usize == PARITIES_MAX);
+
+/// None where it is out of its limits, as nothing is that was checked.
+fn coding(code: Code) -> Option<Coding> {
+    let coding = Coding::new(code.packets, code.parities).ok()?;
+    Some(if code.adaptive { coding.adaptive() } else { coding })
+}
+
 fn opening(spec: &ChannelSpec) -> Opening {
     Opening {
         reliability: reliability(spec.class),
         priority: PRIORITY_LEAST + u16::from(spec.priority),
         window: Some(spec.window),
         tspec: spec.reserve.as_ref().map(traffic),
+        coding: spec.code.and_then(coding),
         ..Opening::new(Direction::Both, LABEL_CHANNEL)
     }
 }

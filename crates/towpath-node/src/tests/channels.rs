@@ -4,7 +4,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_vm::channel::{ChannelSpec, ChannelStatus, Class, Closed, ENROL_WAIT};
+use towpath_vm::channel::{
+    ChannelSpec, ChannelStatus, Class, Closed, Code, ENROL_WAIT, Reserve, Until,
+};
 use towpath_vm::message::{ChannelAnswer, ChannelAsk};
 use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::talk::ChannelFront;
@@ -12,8 +14,26 @@ use towpath_wire::{HostId, TaskId};
 
 use super::net::{Net, program};
 
-const USUAL: ChannelSpec =
-    ChannelSpec { class: Class::Ordered, priority: 4, deadline: None, window: 8192, reserve: None };
+const USUAL: ChannelSpec = ChannelSpec {
+    class: Class::Ordered,
+    priority: 4,
+    deadline: None,
+    window: 8192,
+    reserve: None,
+    code: None,
+};
+
+const RESERVE: Reserve = Reserve {
+    bytes: 100,
+    every: Duration::from_millis(10),
+    burst: 1,
+    within: Duration::from_millis(10),
+    until: Until::Left,
+};
+
+const fn coded(packets: u8, parities: u8) -> ChannelSpec {
+    ChannelSpec { code: Some(Code { packets, parities, adaptive: false }), ..USUAL }
+}
 
 fn open(net: &mut Net, host: usize, task: TaskId, number: u32, to: TaskId, spec: ChannelSpec) {
     net.says(host, task, ToDaemon::OpenChannel { number, to, spec });
@@ -157,6 +177,13 @@ fn who_asks_for_what_there_is_not_is_told_why() {
         (one, USUAL, bad("a channel from a task to itself")),
         (there, timely, bad("a timely channel without a deadline")),
         (here, ChannelSpec { priority: 8, ..USUAL }, bad("priority 8, from 0 to 7")),
+        (here, coded(17, 1), bad("17 packets coded, from 1 to 16")),
+        (here, coded(3, 0), bad("0 parities, from 1 to 4")),
+        (
+            here,
+            ChannelSpec { reserve: Some(RESERVE), ..coded(3, 1) },
+            bad("a code on a channel with a reservation: its data is not coded"),
+        ),
     ] {
         open(&mut net, 0, one, 4, to, spec);
         net.run(100);

@@ -45,6 +45,7 @@ fn every_association_task_and_channel_has_its_series() {
         deadline: None,
         window: 8192,
         reserve: None,
+        code: None,
     };
     for (number, to) in [(0, b), (2, c)] {
         net.says(0, a, ToDaemon::OpenChannel { number, to, spec });

@@ -1,5 +1,8 @@
 //! What a channel asks for, and what an association may use for it.
 
+use core::fmt;
+use core::str::FromStr;
+
 use super::kernel::{Kernel, PLAIN};
 
 /// Members of a group at most.
@@ -28,6 +31,9 @@ pub enum CodingError {
     /// Too many packets to a group, or none.
     #[error("{0} packets to a group, must be 1 to {MEMBERS_MAX}")]
     Members(u8),
+    /// Words that say nothing of the kind.
+    #[error("not `off`, `3+1` (packets and parities of a group) or `3+1,adaptive`")]
+    Words,
     /// Too many parities, or none.
     #[error("{0} parities to a group, must be 1 to {PARITIES_MAX}")]
     Parities(u8),
@@ -86,6 +92,37 @@ impl Coding {
     }
 }
 
+impl FromStr for Coding {
+    type Err = CodingError;
+
+    /// `off`, `3+1`, or `3+1,adaptive`.
+    fn from_str(text: &str) -> Result<Self, CodingError> {
+        if text == "off" {
+            return Ok(Self::OFF);
+        }
+        let (counts, adaptive) = match text.split_once(',') {
+            Some((counts, "adaptive")) => (counts, true),
+            Some(_) => return Err(CodingError::Words),
+            None => (text, false),
+        };
+        let (members, parities) = counts.split_once('+').ok_or(CodingError::Words)?;
+        let number = |text: &str| text.parse::<u8>().map_err(|_| CodingError::Words);
+        let coding = Self::new(number(members)?, number(parities)?)?;
+        Ok(if adaptive { coding.adaptive() } else { coding })
+    }
+}
+
+impl fmt::Display for Coding {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_on() {
+            return f.write_str("off");
+        }
+        let Self { members, parities, adaptive } = self;
+        write!(f, "{members}+{parities}{}", if *adaptive { ",adaptive" } else { "" })
+    }
+}
+
 /// The probability that of `members + parities` packets more than `parities` are lost, each with
 /// probability `loss`.
 fn exceeds(members: u8, parities: u8, loss: f64) -> f64 {
@@ -131,6 +168,18 @@ mod tests {
         assert_eq!(text(0, 1), "0 packets to a group, must be 1 to 16");
         assert_eq!(text(3, 5), "5 parities to a group, must be 1 to 4");
         assert_eq!(text(3, 0), "0 parities to a group, must be 1 to 4");
+    }
+
+    #[test]
+    fn words_come_back_as_they_are_read() {
+        for text in ["off", "3+1", "16+4", "6+2,adaptive"] {
+            assert_eq!(text.parse::<Coding>().unwrap().to_string(), text);
+        }
+        for text in ["", "3", "3+", "+1", "3+1,", "3+1,slow", "-3+1", "300+1"] {
+            assert_eq!(text.parse::<Coding>(), Err(CodingError::Words), "{text}");
+        }
+        assert_eq!("17+1".parse::<Coding>(), Err(CodingError::Members(17)));
+        assert_eq!("3+5".parse::<Coding>(), Err(CodingError::Parities(5)));
     }
 
     #[test]

@@ -192,7 +192,8 @@ impl Bench {
                 let timely = (class == Class::Timely) != (c.byte() == 255);
                 let deadline = timely.then(|| Duration::from_millis(20));
                 let (priority, window) = (c.byte() % 9, u32::from(c.byte()) << 10);
-                let spec = ChannelSpec { class, priority, deadline, window, reserve: None };
+                let spec =
+                    ChannelSpec { class, priority, deadline, window, reserve: None, code: None };
                 ToDaemon::OpenChannel { number: number & !1, to: self.someone(c), spec }
             }
         }

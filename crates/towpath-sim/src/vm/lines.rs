@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use towpath_node::Node;
 use towpath_proto::Rng;
-use towpath_vm::channel::{ChannelSpec, Class, Closed, Reserve, Until, WINDOW_MIN};
+use towpath_vm::channel::{ChannelSpec, Class, Closed, Code, Reserve, Until, WINDOW_MIN};
 use towpath_vm::talk::{ToDaemon, ToTask};
 use towpath_wire::TaskId;
 use towpath_wire::talk::ChannelFront;
@@ -77,7 +77,10 @@ fn draw(rng: &mut Rng) -> ChannelSpec {
         (class == Class::Timely).then(|| Duration::from_micros(100 + rng.below(200_000)));
     let most = if rng.below(2) == 0 { 2_000 } else { 60_000 };
     let window = WINDOW_MIN + rng.below(most) as u32;
-    ChannelSpec { class, priority: rng.below(8) as u8, deadline, window, reserve: None }
+    let priority = rng.below(8) as u8;
+    // Some are coded across whatever paths there are.
+    let code = (priority % 4 == 3).then_some(Code { packets: 3, parities: 1, adaptive: false });
+    ChannelSpec { class, priority, deadline, window, reserve: None, code }
 }
 
 impl Task {
@@ -91,6 +94,7 @@ impl Task {
                 let (number, mut spec) = (self.lines.next, draw(&mut self.rng));
                 let longest = spec.longest();
                 spec.reserve = self.lines.reserves.as_mut().and_then(|rng| reserve(rng, longest));
+                spec.code = spec.code.filter(|_| spec.reserve.is_none());
                 self.lines.next += 2;
                 self.lines.begin(number, to, spec);
                 self.says(world, ToDaemon::OpenChannel { number, to, spec });

@@ -314,6 +314,12 @@ group! {
         probes: Counter of Count, "Times that nothing was acknowledged in time";
         paths_misretired: Counter of Count, "Times that the peer gave up a path that there is not";
         paths_silent: Counter of Count, "Times that a path was left: silent, or no carrier";
+        coded_parities: Counter of Count, "Packets of parity sent across paths";
+        coded_rebuilt_there: Counter of Count, "Datagrams lost on the way that the peer rebuilt";
+        coded_rebuilt: Counter of Count, "Datagrams of the peer's that were rebuilt";
+        coded_unrebuilt: Counter of Count, "Groups that had lost more than parity makes good";
+        coded_forgotten: Counter of Count, "Groups forgotten for want of memory";
+        coded_garbage: Counter of Count, "Parity that contradicts itself";
         messages_sent: Counter of Count, "Messages acknowledged whole";
         messages_received: Counter of Count, "Messages delivered";
         keys_sent: Counter of Count, "Times that this host went on to its next key";

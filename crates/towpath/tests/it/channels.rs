@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use towpath::task::{
-    ChannelError, ChannelSpec, Class, Closed, Fault, OpenError, Place, SendError, SpawnTasks, Task,
-    TaskId,
+    ChannelError, ChannelSpec, Class, Closed, Code, Fault, OpenError, Place, SendError, SpawnTasks,
+    Task, TaskId,
 };
 
 use crate::support::{ANY, LONG, Vm, pattern};
@@ -75,6 +75,24 @@ fn more_than_there_is_room_for_goes_both_ways_on_one_host() {
 fn more_than_there_is_room_for_goes_both_ways_between_hosts() {
     stream(2, Class::Ordered);
     stream(2, Class::Unordered);
+}
+
+/// What is coded arrives as it was sent; what cannot be coded is refused by name.
+#[test]
+fn a_channel_is_coded_across_whatever_paths_there_are() {
+    let vm = Vm::up(2);
+    let (mut a, mut b) = (vm.task(1), vm.task(2));
+    let code = |packets, parities| Some(Code { packets, parities, adaptive: false });
+    let spec = ChannelSpec { code: code(17, 1), ..ChannelSpec::default() };
+    let refused = a.open_channel(b.id(), &spec).unwrap_err().to_string();
+    assert!(refused.contains("17 packets coded, from 1 to 16"), "{refused}");
+    let spec = ChannelSpec { code: code(3, 1), ..ChannelSpec::default() };
+    let (ours, theirs) = opened(&mut a, &mut b, spec);
+    for n in 0..50 {
+        let bytes = pattern(n, 20_000);
+        a.send_on(ours, &bytes).unwrap();
+        assert!(b.recv_on(theirs, Some(LONG)).unwrap() == Some(bytes));
+    }
 }
 
 /// A message finds its way although another channel of the same two tasks is full.

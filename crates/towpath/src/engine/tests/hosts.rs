@@ -169,6 +169,7 @@ fn a_second_daemon_in_the_same_directory_is_told_that_one_runs() {
         recover: false,
         link_rate: None,
         stripe: None,
+        coding: None,
         engine: crate::daemon::EngineArgs::default(),
     };
     let ran = thread::spawn(move || crate::daemon::run(&options, &mut |_| {})).join().unwrap();

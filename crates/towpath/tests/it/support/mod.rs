@@ -69,6 +69,7 @@ impl Vm {
             recover: false,
             link_rate: self.link_rate,
             stripe: None,
+            coding: None,
             engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
