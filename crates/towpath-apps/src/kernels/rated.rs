@@ -3,7 +3,7 @@
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
 
-use super::gemm::{add_product, matrix, matrix_mut};
+use super::gemm::{matrix, matrix_mut, set_product};
 use super::suite::noise;
 use super::{fft, lu, matmul};
 use crate::rated::{Rated, Work};
@@ -76,7 +76,7 @@ fn multiplied(side: usize) -> Work {
 
 /// What kernels are measured by.
 mod peers {
-    use super::{Work, add_product, cells, matrix, matrix_mut};
+    use super::{Work, cells, matrix, matrix_mut, set_product};
 
     /// The library of our products, called once; with feature `peers` also faer.
     pub(super) fn multiplied(side: usize) -> Vec<(&'static str, Work)> {
@@ -84,7 +84,7 @@ mod peers {
         let library: Work = Box::new(move |_| {
             let mut out = vec![0.0; side * side];
             let of = matrix(&all, [side, side], side);
-            add_product(&mut matrix_mut(&mut out, [side, side], side), &of, &of);
+            set_product(&mut matrix_mut(&mut out, [side, side], side), &of, &of);
             std::hint::black_box(out);
             Ok(())
         });
