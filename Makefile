@@ -9,7 +9,7 @@ CI_BIN := target/ci/towpath
 XTASK := $(CARGO) run --quiet $(CI) -p xtask --
 
 .PHONY: help cargo run quick test build install uninstall check lint prove plants replay seeds swarm soak \
-  count idle loom kills size faults figures predictions transport fuzz nightly mutants big-endian
+  count idle loom kills size faults figures predictions transport fuzz nightly mutants big-endian turbo peers
 
 help:
 	@echo "make run     build, bring up three hosts, farm a real command over this project's files"
@@ -25,6 +25,8 @@ help:
 	@echo "make soak    property tests with CASES (default 5000) fresh random cases each"
 	@echo "make idle    what two idle daemons cost: processor time and packets (135 s)"
 	@echo "make loom    shared memory under a model checker, every order of events (needs crates)"
+	@echo "make turbo    JPEG by libjpeg-turbo, which the default build leaves out (minutes; cmake, nasm)"
+	@echo "make peers    LU and products beside a library, in one run (minutes)"
 	@echo "make mutants  whether unit tests notice changes: 300 and more of them (hours)"
 	@echo "make kills   10000 tasks killed at random moments on real daemons (minutes)"
 	@echo "make faults  every fault that can meet every role, or FAULTS=worker/cut-3s (minutes)"
@@ -122,8 +124,21 @@ swarm: build
 	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
 	for nodes in 3 5 9; do $(BIN) sim consensus --nodes $$nodes --seeds $(SEEDS) >/dev/null || exit 1; done
 
+# LU and products of the applications beside faer, in one program that is built for that alone.
+peers: cargo
+	$(CARGO) run --release --locked --manifest-path peers/Cargo.toml
+
+# What is no part of the default build of the applications: JPEG by libjpeg-turbo, whose sources
+# cmake and nasm build. With its rates.
+turbo: cargo
+	@if command -v cmake && command -v nasm; then set -x; \
+	  $(CARGO) clippy $(CI) -p towpath-apps --all-targets --features turbo -- -D warnings && \
+	  $(CARGO) test $(CI) -p towpath-apps --features turbo -- jpeg rat --include-ignored; \
+	else echo "SKIPPED turbo: no cmake or no nasm (Debian: cmake nasm)"; fi
+
 # All that takes too long for each change.
 nightly: test loom
+	$(MAKE) turbo peers
 	$(MAKE) swarm SEEDS=10000
 	$(MAKE) soak kills size faults
 	$(XTASK) test $(ALLOW:%=--allow %) -- --workspace $(CI) --no-fail-fast -- --ignored \

@@ -129,7 +129,7 @@ pub(crate) const STRUCT_FIELDS: usize = 20;
 pub(crate) const COLUMNS: usize = 100;
 /// Packages of others in Cargo.lock, on all platforms. Each is built by everybody, reviewed by
 /// nobody: raise this in the commit that adds one, with what it saves.
-pub(crate) const PACKAGES_MAX: usize = 205;
+pub(crate) const PACKAGES_MAX: usize = 214;
 
 /// A parser of foreign bytes with the fuzz target that drives it.
 pub(crate) struct FuzzRule {

@@ -1,8 +1,7 @@
 //! What is timed beside a library that does the same, in the same run.
 
-use std::time::Instant;
-
 use crate::exchange::Exchange;
+use crate::exchange::record::thread_ns;
 
 /// Some work, alone on one task.
 pub(crate) type Work = Box<dyn FnMut(&mut dyn Exchange) -> anyhow::Result<()>>;
@@ -18,16 +17,17 @@ pub(crate) struct Rated {
     pub(crate) peers: Vec<(&'static str, Work)>,
 }
 
-/// Seconds: medians of ours and of each peer.
+/// Seconds of processor time, so that other programs count for little: medians of ours and of each
+/// peer.
 pub(crate) struct Times {
     pub(crate) ours: f64,
     pub(crate) peers: Vec<f64>,
 }
 
 fn seconds(work: &mut Work, exchange: &mut dyn Exchange) -> anyhow::Result<f64> {
-    let begun = Instant::now();
+    let begun = thread_ns();
     work(exchange)?;
-    Ok(begun.elapsed().as_secs_f64())
+    Ok((thread_ns() - begun) as f64 / 1e9)
 }
 
 fn median(mut times: Vec<f64>) -> f64 {

@@ -114,7 +114,8 @@ pub(crate) fn rates(
         table.push(vec![words(row.what), figure(row.rate), words(row.unit), library, rate, ratio]);
     }
     let lead = format!(
-        "on one core: best of {} rounds; beside a library medians of as many, at least {LEAST}, in turn",
+        "on one core: best of {} rounds; beside a library medians of as many, at least {LEAST}, \
+         in turn, by processor time",
         args.rounds
     );
     let mut report = Report::new("Rates", &lead);

@@ -32,17 +32,17 @@ pub(crate) trait Arrays<T: Plain> {
         counts: &[usize],
     ) -> Result<Option<Vec<T>>> {
         let parts = self.gather_parts(root, values)?;
-        parts.map(|parts| joined(parts, counts)).transpose()
+        parts.map(|parts| joined(&parts, counts)).transpose()
     }
 
     /// The same for everyone.
     fn all_gather_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<T>> {
-        joined(self.all_gather_parts(values)?, counts)
+        joined(&self.all_gather_parts(values)?, counts)
     }
 }
 
 /// Parts behind each other, if each is as long as it should be.
-pub(super) fn joined<T: Plain>(parts: Vec<Vec<T>>, counts: &[usize]) -> Result<Vec<T>> {
+pub(super) fn joined<T: Plain>(parts: &[Vec<T>], counts: &[usize]) -> Result<Vec<T>> {
     if let Some((part, _)) = parts.iter().zip(counts).find(|(part, count)| part.len() != **count) {
         return Err(ExchangeError::Malformed { len: part.len() * T::SIZE, what: "a rank's share" });
     }
@@ -153,7 +153,9 @@ mod tests {
                 }
                 Ok(())
             });
-            all.into_iter().for_each(|outcome| outcome.unwrap());
+            for outcome in all {
+                outcome.unwrap();
+            }
         }
     }
 

@@ -146,7 +146,7 @@ impl<T: Plain> Arrays<T> for Machine {
     ) -> Result<Option<Vec<T>>> {
         if !are_equal(counts) {
             let parts = self.gather_parts(root, values)?;
-            return parts.map(|parts| joined(parts, counts)).transpose();
+            return parts.map(|parts| joined(&parts, counts)).transpose();
         }
         let mut all = (self.rank() == root).then(|| vec![T::ZERO; counts.iter().sum()]);
         let into = all.as_deref_mut();
@@ -157,7 +157,7 @@ impl<T: Plain> Arrays<T> for Machine {
 
     fn all_gather_counts(&mut self, values: &[T], counts: &[usize]) -> Result<Vec<T>> {
         if !are_equal(counts) {
-            return joined(self.all_gather_parts(values)?, counts);
+            return joined(&self.all_gather_parts(values)?, counts);
         }
         let mut all = vec![T::ZERO; counts.iter().sum()];
         let done = self.team.all_gather_slice(&mut self.task, values, &mut all);

@@ -3,8 +3,8 @@
 //! Each rank begins with its share. One that has done its own asks the others in turn for half of
 //! what they have left. Nothing is made or lost on the way, so each item is done once. A rank that
 //! nobody gives anything tells the root; when all have told it, the root tells all that it is over.
-//! `towpath::Pool` is the same for programs without an [`Exchange`]; this one also ends for all where
-//! a rank is lost while the others ask each other.
+//! `towpath::Pool` is the same for programs without an [`Exchange`]; this one also ends for all
+//! where a rank is lost while the others ask each other.
 
 use std::ops::Range;
 

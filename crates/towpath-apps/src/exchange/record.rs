@@ -186,6 +186,8 @@ impl Exchange for Recorder<'_> {
 mod tests {
     use std::cell::Cell;
 
+    use rustfft::num_complex::Complex64;
+
     use super::super::local::run;
     use super::*;
 
@@ -229,6 +231,12 @@ mod tests {
             exchange.gather(0, vec![0; 6 + exchange.rank()])?;
             exchange.all_gather(vec![0; 8])?;
             exchange.all_to_all(vec![vec![0; 1], vec![0; 2]])?;
+            exchange.broadcast_slice(1, &mut [0_u64; 2])?;
+            exchange.gather_counts(0, &[0.5], &[1, 1])?;
+            exchange.gather_parts(0, &[0_u64; 3])?;
+            exchange.all_gather_parts(&vec![0.5; exchange.rank()])?;
+            exchange.all_gather_counts(&[7_u64], &[1, 1])?;
+            exchange.all_to_all_counts(&[Complex64::ONE; 3], &[1, 2])?;
             exchange.done();
             exchange.all_gather(vec![0; 99])?;
             Ok(())
@@ -245,6 +253,12 @@ mod tests {
                 Step::Gather { root: 0, bytes: 6 + rank as u64 },
                 Step::AllGather(8),
                 Step::AllToAll(vec![1, 2]),
+                Step::Broadcast { root: 1, bytes: 16 },
+                Step::Gather { root: 0, bytes: 8 },
+                Step::Gather { root: 0, bytes: 24 },
+                Step::AllGather(8 * rank as u64),
+                Step::AllGather(8),
+                Step::AllToAll(vec![16, 32]),
             ];
             let mut expected = vec![Step::Work(2_000_000_000)];
             for call in calls {

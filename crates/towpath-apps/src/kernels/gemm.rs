@@ -30,6 +30,15 @@ pub(crate) fn matrix_mut(
     ArrayViewMut2::from_shape(shape, cells).expect("columns within the cells")
 }
 
+/// C = A B.
+pub(crate) fn set_product(
+    c: &mut ArrayViewMut2<'_, f64>,
+    a: &ArrayView2<'_, f64>,
+    b: &ArrayView2<'_, f64>,
+) {
+    general_mat_mul(1.0, a, b, 0.0, c);
+}
+
 /// C += A B.
 pub(crate) fn add_product(
     c: &mut ArrayViewMut2<'_, f64>,
@@ -87,9 +96,9 @@ mod tests {
             let mut c = begun.clone();
             let mut view = matrix_mut(&mut c, [m, n], m);
             if subtract {
-                take_product(&mut view, &a, &b)
+                take_product(&mut view, &a, &b);
             } else {
-                add_product(&mut view, &a, &b)
+                add_product(&mut view, &a, &b);
             }
             c
         };

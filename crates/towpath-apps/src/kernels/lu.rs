@@ -19,8 +19,8 @@ const FEW: usize = 8;
 #[derive(Clone)]
 pub(crate) struct Blocks {
     n: usize,
-    /// Which, in order.
-    blocks: Vec<usize>,
+    /// Which blocks, in order.
+    numbers: Vec<usize>,
     /// Their columns, one behind the other.
     cells: Vec<f64>,
 }
@@ -49,11 +49,11 @@ impl Blocks {
         size: usize,
         entry: impl Fn(usize, usize) -> f64,
     ) -> Self {
-        let blocks: Vec<usize> = blocks_of(n, rank, size).collect();
-        let columns = blocks.iter().flat_map(|block| columns(n, *block));
+        let numbers: Vec<usize> = blocks_of(n, rank, size).collect();
+        let columns = numbers.iter().flat_map(|block| columns(n, *block));
         let cells = columns.flat_map(|column| (0..n).map(move |row| (row, column)));
         let cells = cells.map(|(row, column)| entry(row, column)).collect();
-        Self { n, blocks, cells }
+        Self { n, numbers, cells }
     }
 
     /// Factors the matrix together; every rank hears the pivots. An error says that there is no
@@ -67,7 +67,7 @@ impl Blocks {
             let (first, width, owner) = (b * BLOCK, columns(n, b).len(), b % exchange.size());
             words.clear();
             // Where the blocks before this one end here, and where this one does.
-            let before = self.blocks.partition_point(|block| *block < b) * BLOCK * n;
+            let before = self.numbers.partition_point(|block| *block < b) * BLOCK * n;
             let mut after = before;
             if owner == exchange.rank() {
                 after += width * n;

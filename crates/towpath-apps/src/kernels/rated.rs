@@ -3,7 +3,7 @@
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
 
-use super::gemm::{add_product, matrix, matrix_mut};
+use super::gemm::{matrix, matrix_mut, set_product};
 use super::suite::noise;
 use super::{fft, lu, matmul};
 use crate::rated::{Rated, Work};
@@ -20,15 +20,15 @@ fn cells(count: usize) -> Vec<f64> {
     (0..count).map(noise).collect()
 }
 
-/// What is rated.
+/// What is rated; `peers/` at the top of the repository has LU and products beside faer.
 pub(crate) fn rated() -> Vec<Rated> {
     let mut all = vec![transform()];
     for (side, lu, product) in SIDES {
         let cube = (side * side * side) as f64 / 1e9;
         let unit = "Gflop a second";
-        let (ours, peers) = (factored(side), peers::factored(side));
+        let (ours, peers) = (factored(side), Vec::new());
         all.push(Rated { what: lu, amount: 2.0 / 3.0 * cube, unit, ours, peers });
-        let (ours, peers) = (multiplied(side), peers::multiplied(side));
+        let (ours, peers) = (multiplied(side), vec![("matrixmultiply", called_once(side))]);
         all.push(Rated { what: product, amount: 2.0 * cube, unit, ours, peers });
     }
     all
@@ -74,77 +74,14 @@ fn multiplied(side: usize) -> Work {
     })
 }
 
-/// What kernels are measured by.
-mod peers {
-    use super::{Work, add_product, cells, matrix, matrix_mut};
-
-    /// The library of our products, called once; with feature `peers` also faer.
-    pub(super) fn multiplied(side: usize) -> Vec<(&'static str, Work)> {
-        let all = cells(side * side);
-        let library: Work = Box::new(move |_| {
-            let mut out = vec![0.0; side * side];
-            let of = matrix(&all, [side, side], side);
-            add_product(&mut matrix_mut(&mut out, [side, side], side), &of, &of);
-            std::hint::black_box(out);
-            Ok(())
-        });
-        #[allow(unused_mut)] // where faer is there, it is added
-        let mut peers = vec![("matrixmultiply", library)];
-        #[cfg(feature = "peers")]
-        peers.push(("faer", faer::multiplied(side)));
-        peers
-    }
-
-    /// Faer's, with feature `peers`: the library of our products has none.
-    pub(super) fn factored(side: usize) -> Vec<(&'static str, Work)> {
-        #[cfg(feature = "peers")]
-        return vec![("faer", faer::factored(side))];
-        #[cfg(not(feature = "peers"))]
-        {
-            let _ = side;
-            Vec::new()
-        }
-    }
-
-    #[cfg(feature = "peers")]
-    mod faer {
-        use faer::dyn_stack::{MemBuffer, MemStack};
-        use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
-        use faer::linalg::matmul::matmul;
-        use faer::{Accum, Mat, Par};
-
-        use super::{Work, cells};
-
-        fn whole(side: usize) -> Mat<f64> {
-            let all = cells(side * side);
-            Mat::from_fn(side, side, |row, column| all[column * side + row])
-        }
-
-        pub(super) fn multiplied(side: usize) -> Work {
-            let all = whole(side);
-            Box::new(move |_| {
-                let mut out = Mat::<f64>::zeros(side, side);
-                let of = all.as_ref();
-                matmul(out.as_mut(), Accum::Replace, of, of, 1.0, Par::Seq);
-                std::hint::black_box(out);
-                Ok(())
-            })
-        }
-
-        pub(super) fn factored(side: usize) -> Work {
-            let all = whole(side);
-            let need = lu_in_place_scratch::<usize, f64>(side, side, Par::Seq, Default::default());
-            let mut room = MemBuffer::new(need);
-            let mut order = [vec![0_usize; side], vec![0_usize; side]];
-            Box::new(move |_| {
-                let mut cells = all.clone();
-                let [there, back] = &mut order;
-                let stack = MemStack::new(&mut room);
-                let of = cells.as_mut();
-                lu_in_place(of, there, back, Par::Seq, stack, Default::default());
-                std::hint::black_box(cells);
-                Ok(())
-            })
-        }
-    }
+/// The library of our products, for the whole.
+fn called_once(side: usize) -> Work {
+    let all = cells(side * side);
+    Box::new(move |_| {
+        let mut out = vec![0.0; side * side];
+        let of = matrix(&all, [side, side], side);
+        set_product(&mut matrix_mut(&mut out, [side, side], side), &of, &of);
+        std::hint::black_box(out);
+        Ok(())
+    })
 }

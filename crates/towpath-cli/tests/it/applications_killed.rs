@@ -169,7 +169,9 @@ fn ended_within(job: Child, words: &[String], left: impl Fn() -> Vec<u32>) -> st
     let ended = match receiver.recv_timeout(SOON) {
         Err(RecvTimeoutError::Timeout) => {
             let left = left();
-            left.iter().for_each(|pid| Vm::signal(*pid, "-KILL"));
+            for pid in &left {
+                Vm::signal(*pid, "-KILL");
+            }
             panic!("{words:?}: {} tasks do not end", left.len());
         }
         ended => ended.unwrap(),
