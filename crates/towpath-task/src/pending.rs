@@ -433,6 +433,17 @@ impl Team {
         }
     }
 
+    /// Why the team is broken from its next operation on, if a member tells so, or this one of them
+    /// has ended: then all are told.
+    pub(crate) fn breaks(&mut self, task: &mut Task, rank: u32) -> Option<TeamError> {
+        self.listen(task);
+        let number = self.next;
+        let ended = || self.peers.has_ended(rank).then_some(CollectiveError::MemberLost { rank });
+        let error = self.peers.standing.error_of(number).or_else(ended)?;
+        self.fail(task, number, error);
+        Some(error.into())
+    }
+
     /// The operation at `at` fails by `why`, and so does the team.
     fn fails_by(&mut self, task: &mut Task, at: usize, why: TeamError) {
         let error = match why {

@@ -119,9 +119,9 @@ impl Pool {
                 }
                 return Ok(());
             }
-            if team.peers.has_ended(victim as u32) || team.peers.has_notice(task) {
-                // What it had is lost with it: the team says so.
-                return team.barrier(task);
+            // What it had is lost with it. Not by a barrier: that waits for those who wait here.
+            if let Some(error) = team.breaks(task, victim as u32) {
+                return Err(error);
             }
         }
     }
