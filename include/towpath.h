@@ -826,6 +826,7 @@ typedef struct towpath_series {
 } towpath_series;
 
 int towpath_panel_new(towpath_task *task, const char *name, towpath_panel **panel);
+/* Without towpath_panel_finish the name stays listed until the task ends, and answers nobody. */
 void towpath_panel_free(towpath_panel *panel);
 
 /* Adds one, before it is shown; its number may be NULL. At most 256 parameters and 64 series. */
@@ -853,7 +854,8 @@ int towpath_panel_set(towpath_task *task, towpath_panel *panel, uint32_t number,
 int towpath_panel_push(towpath_task *task, towpath_panel *panel, uint32_t series, double at,
                        const double *values, size_t count);
 
-/* Tells who follows that nothing more comes, and takes the name away. They get so long to take it. */
+/* Tells who follows that nothing more comes, and takes the name away. They get so long to take what
+ * they were told; then the end alone. */
 int towpath_panel_finish(towpath_task *task, towpath_panel *panel, int64_t patience);
 
 /* Another task's panel. TOWPATH_E_NOT_FOUND: none is shown; TOWPATH_NONE: no answer in time. */
@@ -889,7 +891,8 @@ enum towpath_told_kind { TOWPATH_CHANGED = 1, TOWPATH_POINT = 2, TOWPATH_OVER = 
 
 typedef struct towpath_told {
     uint32_t kind;
-    uint32_t number;      /* of the parameter or series */
+    uint32_t number;      /* of the parameter or series; of the end: 0 the panel has ended, 1 this task
+                             took too little for too long, 2 it wanted so */
     double value;         /* of the parameter; of a point: where it is on the axis */
     const double *values; /* of a point: until the next call with this view */
     size_t count;

@@ -46,6 +46,7 @@ fn sides(bytes: &[u8]) {
     let follower = HostId::new(1, 1).and_then(|host| host.task(1)).expect("in range");
     let (mut view, first) = Viewed::begin(1, ROOM);
     board.handle(follower, &first);
+    board.let_in();
     let (_, shown) = board.next_words(|_| true).expect("what there is");
     view.handle(&shown).expect("of this build");
     board.sent(follower);

@@ -26,6 +26,7 @@ pub mod hostile;
 pub mod keys;
 pub mod media;
 pub mod newcomer;
+mod operation;
 pub mod operations;
 pub mod qos;
 pub mod shared;

@@ -553,6 +553,7 @@ unsafe extern "C" fn towpath_view_next(
             }
             // The answer to a question that nobody waited for any more says nothing.
             Told::Answer { .. } => return Ok(Done::No),
+            Told::Over(why) => CTold { number: why as u32, ..nothing },
             _ => nothing,
         };
         put(out, told);

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
 use serde_json::{Value, json};
-use towpath::task::panel::{Form, PanelError, Parameter, Point, Series, Told, View, panels};
+use towpath::task::panel::{
+    Form, OverWhy, PanelError, Parameter, Point, Series, Told, View, panels,
+};
 use towpath::{Task, VmDir};
 use towpath_report::text::visible;
 
@@ -34,7 +36,8 @@ A task shows a panel (`towpath::task::panel::Panel`, `towpath_panel_new` in C) u
 known in the whole virtual machine. It takes changes where its program says, and is not held up by
 who follows: results for which there is no room are left out and counted (`lost`).
 
-Exit status: 0 told and changed, 1 the panel refused a change, 130 interrupted, 255 could not.")]
+Exit status: 0 told and changed, 1 the panel refused a change or tells no more, 130 interrupted,
+255 could not.")]
 pub(crate) struct PanelArgs {
     /// Which panel; none: list them
     #[arg(value_name = "NAME")]
@@ -65,10 +68,12 @@ const DRAWN_MAX: usize = 100_000;
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) fn panel(vm: &VmDir, args: &PanelArgs) -> anyhow::Result<ExitCode> {
+    if let Some(words) = args.set.iter().find(|words| !words.contains('=')) {
+        bail!("`{words}` is no change\nhint: PARAMETER=VALUE");
+    }
     let mut task = enrol(vm)?;
     let Some(name) = &args.name else { return list(&mut task, args.json) };
-    // An interrupt ends it like everything else: the view is closed.
-    let interrupt = interrupt::flag()?;
+    // Opening and setting end like everything else; following has something to write.
     let mut view = View::open_within(&mut task, name, args.timeout)?;
     let mut kept = Kept::new(view.series());
     let mut status = ExitCode::SUCCESS;
@@ -77,25 +82,26 @@ pub(crate) fn panel(vm: &VmDir, args: &PanelArgs) -> anyhow::Result<ExitCode> {
             status = ExitCode::from(1);
         }
     }
-    if args.set.is_empty() && !args.follow {
+    if !args.follow && (args.set.is_empty() || args.html.is_some()) {
         collect(&mut task, &mut view, &mut kept, args.timeout)?;
+    }
+    if args.set.is_empty() && !args.follow {
         show(&view, &kept, args.json)?;
     }
-    if args.follow {
-        let ended =
-            follow(&mut task, &mut view, &mut kept, args, &|| interrupt.load(Ordering::Relaxed))?;
-        if !ended {
-            status = ExitCode::from(INTERRUPTED);
-        }
-    } else if args.html.is_some() && !args.set.is_empty() {
-        collect(&mut task, &mut view, &mut kept, args.timeout)?;
-    }
+    let followed = if args.follow {
+        let interrupt = interrupt::flag()?;
+        let stops = || interrupt.load(Ordering::Relaxed);
+        follow(&mut task, &mut view, &mut kept, args, &stops)
+    } else {
+        Ok(status)
+    };
+    // Also of a panel whose task was lost: what it told is here.
     if let Some(file) = &args.html {
         write_file(file, page(&view, &kept).html())?;
     }
-    let closed = view.close(&mut task);
+    let status = followed?;
+    // Its end makes room at the panel, whether that answers or not.
     task.leave()?;
-    closed?;
     Ok(status)
 }
 
@@ -117,9 +123,7 @@ fn list(task: &mut Task, json: bool) -> anyhow::Result<ExitCode> {
 
 /// Gives a parameter another value; false: the panel refused it, which was said.
 fn set(task: &mut Task, view: &mut View, words: &str, args: &PanelArgs) -> anyhow::Result<bool> {
-    let Some((name, text)) = words.split_once('=') else {
-        bail!("`{words}` is no change\nhint: PARAMETER=VALUE");
-    };
+    let Some((name, text)) = words.split_once('=') else { return Ok(false) };
     let outcome = view.read(name, text).and_then(|value| {
         view.set_within(task, name, value, args.timeout)?;
         Ok(value)
@@ -129,10 +133,14 @@ fn set(task: &mut Task, view: &mut View, words: &str, args: &PanelArgs) -> anyho
         Ok(value) if args.json => putln!("{}", json!({ "set": name, "value": value }))?,
         Ok(_) => putln!("{name} = {}", visible(text))?,
         Err(PanelError::Value(why)) => {
-            eprintln!("{why}");
+            eprintln!("{}", visible(&why.to_string()));
             return Ok(false);
         }
         Err(PanelError::Denied(why)) => {
+            eprintln!("{}", visible(&why));
+            return Ok(false);
+        }
+        Err(why @ PanelError::NoParameter { .. }) => {
             eprintln!("{why}");
             return Ok(false);
         }
@@ -155,7 +163,7 @@ impl Kept {
 
     fn add(&mut self, point: Point, is_drawn: bool) {
         let number = usize::from(point.series);
-        self.lost[number] += point.lost;
+        self.lost[number] = self.lost[number].saturating_add(point.lost);
         let points = &mut self.points[number];
         while points.len() >= if is_drawn { DRAWN_MAX } else { 1 } {
             points.pop_front();
@@ -175,13 +183,16 @@ fn collect(
     kept: &mut Kept,
     patience: Duration,
 ) -> anyhow::Result<()> {
+    let until = Instant::now() + patience;
     while !view.has_kept() {
-        match view.next(task, Some(patience))? {
+        let left = until.saturating_duration_since(Instant::now());
+        match view.next(task, Some(left))? {
             Some(Told::Point(point)) => {
                 let drawn = is_drawn(&view.series()[usize::from(point.series)]);
                 kept.add(point, drawn);
             }
-            Some(Told::Over) | None => break,
+            Some(Told::Over(_)) | None => break,
+            Some(_) if left.is_zero() => break,
             Some(_) => {}
         }
     }
@@ -281,21 +292,25 @@ fn show(view: &View, kept: &Kept, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints what comes; false: it was interrupted.
+/// Prints what comes; the status to end with.
 fn follow(
     task: &mut Task,
     view: &mut View,
     kept: &mut Kept,
     args: &PanelArgs,
     stops: &dyn Fn() -> bool,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<ExitCode> {
     let mut left = args.points.unwrap_or(u64::MAX);
     while left > 0 {
         if stops() {
-            return Ok(false);
+            return Ok(ExitCode::from(INTERRUPTED));
         }
         match view.next(task, Some(LOOK))? {
-            Some(Told::Over) => break,
+            Some(Told::Over(OverWhy::CutOff)) => {
+                eprintln!("this command took too little for too long, and is told no more");
+                return Ok(ExitCode::from(1));
+            }
+            Some(Told::Over(_)) => break,
             Some(Told::Point(point)) => {
                 left -= 1;
                 let series = &view.series()[usize::from(point.series)];
@@ -323,7 +338,7 @@ fn follow(
             _ => {}
         }
     }
-    Ok(true)
+    Ok(ExitCode::SUCCESS)
 }
 
 fn page(view: &View, kept: &Kept) -> Page {

@@ -14,7 +14,9 @@ fn steered(of: Subject, lines: &'static [&'static str]) -> Steered {
         let is_root = exchange.rank() == 0;
         rounds(exchange, &args(of, 6), |helm, round| {
             if round == 2 && is_root {
-                lines.iter().for_each(|line| helm.take(line));
+                for line in lines {
+                    helm.take(line);
+                }
             }
         })
     });

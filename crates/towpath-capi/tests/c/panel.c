@@ -119,7 +119,7 @@ static int look(towpath_task *task)
         } else if (told.kind == TOWPATH_CHANGED)
             CHECK(told.by == towpath_self(task));
     } while (told.kind != TOWPATH_OVER);
-    CHECK(points > 0);
+    CHECK(points > 0 && told.number == 0);
     OK(towpath_view_close(task, view));
     towpath_view_free(NULL);
     return 0;

@@ -42,8 +42,11 @@ fn a_job_is_seen_steered_and_ended_from_outside() {
     let (code, told, why) = said(&vm, &["panel", "rod", "heater=9999", "heater=800"]);
     assert_eq!((code, &told[..]), (Some(1), "heater = 800\n"), "{why}");
     assert!(why.contains("heater: 9999 is not from 0 to 3000"), "{why}");
-    let (code, _, why) = said(&vm, &["panel", "rod", "cooler=1"]);
-    assert!(code == Some(255) && why.contains("hint: it has heater, running"), "{why}");
+    let (code, told, why) = said(&vm, &["panel", "rod", "cooler=1", "heater=800"]);
+    assert!(code == Some(1) && why.contains("hint: it has heater, running"), "{why}");
+    assert_eq!(told, "heater = 800\n", "the others are set");
+    let (code, _, why) = said(&vm, &["panel", "rod", "heater=1", "heater"]);
+    assert!(code == Some(255) && why.contains("`heater` is no change"), "{why}");
     let (code, _, why) = said(&vm, &["panel", "pipe"]);
     assert!(code == Some(255) && why.contains("no panel `pipe`"), "{why}");
 

@@ -13,7 +13,7 @@ mod view;
 pub use error::PanelError;
 pub use show::Panel;
 pub use towpath_vm::panel::{
-    BoardError, CHOICES_MAX, Counts, Form, Kind, Parameter, ParameterId, Point, Refusal,
+    BoardError, CHOICES_MAX, Counts, Form, Kind, OverWhy, Parameter, ParameterId, Point, Refusal,
     SERIES_MAX, Series, SeriesId, Told, ValueError,
 };
 pub use view::{View, panels};

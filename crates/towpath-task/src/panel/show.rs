@@ -43,6 +43,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 ///
 /// Where several tasks compute together, all make the same panel, the first of the team shows it,
 /// and all call [`Panel::agree`] where they can take changes: they all have them from there on.
+///
+/// One that is dropped without [`Panel::finish`] stays listed until its task ends, and answers
+/// nobody.
 #[derive(Debug)]
 pub struct Panel {
     name: String,
@@ -173,6 +176,7 @@ impl Panel {
         for id in ended {
             self.board.forget(id);
         }
+        self.board.let_in();
         self.tell(task)?;
         Ok(changes)
     }
@@ -222,13 +226,14 @@ impl Panel {
     }
 
     /// Tells followers that nothing more comes, and takes the name away. They are given `patience`
-    /// to take what they were told.
+    /// to take what they were told; who has not is told the end alone. Where the name cannot be
+    /// taken away, since no leader is there, it goes with the task: no error.
     pub fn finish_within(&mut self, task: &mut Task, patience: Duration) -> Result<(), PanelError> {
         if !self.is_shown {
             return Ok(());
         }
         match task.mail_delete(&format!("{MAILBOX}{}", self.name), 0) {
-            Ok(()) | Err(AskError::Fault(Fault::NotFound)) => {}
+            Ok(()) | Err(AskError::Fault(Fault::NotFound | Fault::Frozen(_))) => {}
             Err(other) => return Err(other.into()),
         }
         self.serve(task)?;
@@ -237,12 +242,28 @@ impl Panel {
         loop {
             self.looked = None;
             self.serve(task)?;
+            if self.board.followers().next().is_none() {
+                break;
+            }
             let left = until.saturating_duration_since(Instant::now());
-            if self.board.followers().next().is_none() || left.is_zero() {
-                self.is_shown = false;
-                return Ok(());
+            if left.is_zero() {
+                self.end_now(task);
+                break;
             }
             task.wait(Some(left.min(10 * LOOK_EVERY)))?;
+        }
+        self.is_shown = false;
+        Ok(())
+    }
+
+    /// The end alone, which waits in the task where a follower does not take it.
+    fn end_now(&mut self, task: &mut Task) {
+        self.board.end_now();
+        while let Some((to, words)) = self.board.next_words(|_| true) {
+            let envelope = Envelope { tag: self.tag, context: FROM_PANELS, format: 0 };
+            // Dropped, it goes on. One that ended, or for which there is no place, hears nothing.
+            drop(task.start_send_bytes(to, envelope, &words));
+            self.board.sent(to);
         }
     }
 

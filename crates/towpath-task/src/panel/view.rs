@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use towpath_vm::matching::Wanted;
-use towpath_vm::panel::{Misfit, PANEL_VERSION, Parameter, ROOM, Series, TEXT_MAX, Told, Viewed};
+use towpath_vm::panel::{
+    Misfit, OverWhy, PANEL_VERSION, Parameter, ROOM, Series, TEXT_MAX, Told, Viewed,
+};
 use towpath_vm::talk::Fault;
 use towpath_wire::TaskId;
 use towpath_wire::talk::Tag;
@@ -21,6 +23,12 @@ use crate::task::Task;
 
 /// How long a panel's task has to answer: it does so only where its program says.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a panel's last word is waited for.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+/// What may come while an answer is waited for: more than goes into the room of a panel that keeps
+/// to it.
+const WAITING_MAX: usize = 1 << 20;
 
 /// What a wait for the panel's next message brought.
 enum Came {
@@ -52,7 +60,7 @@ pub fn panels(task: &mut Task) -> Result<Vec<(String, TaskId)>, PanelError> {
 /// while let Some(told) = view.next(&mut task, None)? {
 ///     match told {
 ///         Told::Point(point) => println!("{} at {}", point.values[0], point.at),
-///         Told::Over => break,
+///         Told::Over(_) => break,
 ///         _ => {}
 ///     }
 /// }
@@ -70,7 +78,7 @@ pub struct View {
     /// Came while an answer was waited for. Bounded by the room, since none of it counts as taken.
     waiting: VecDeque<Told>,
     has_ended: Arc<AtomicBool>,
-    is_over: bool,
+    over: Option<OverWhy>,
 }
 
 impl View {
@@ -110,12 +118,14 @@ impl View {
             viewed,
             waiting: VecDeque::new(),
             has_ended,
-            is_over: false,
+            over: None,
         };
         view.say(task, &first)?;
         let deadline = Deadline::after(Some(patience));
         while !view.viewed.is_shown() {
             if matches!(view.take(task, deadline)?, Came::Late) {
+                // Else it would be told everything, once there is an answer.
+                view.say(task, &view.viewed.close())?;
                 return Err(PanelError::Silent { task: panel, after: patience });
             }
         }
@@ -173,7 +183,9 @@ impl View {
         match self.viewed.handle(message.bytes()) {
             Ok(None) => Ok(Came::Nothing),
             Ok(Some(told)) => {
-                self.is_over |= told == Told::Over;
+                if let Told::Over(why) = told {
+                    self.over = Some(why);
+                }
                 Ok(Came::Told(told))
             }
             Err(Misfit::Refused(why)) => Err(why.into()),
@@ -191,8 +203,8 @@ impl View {
         if let Some(told) = self.waiting.pop_front() {
             return Ok(Some(told));
         }
-        if self.is_over {
-            return Ok(Some(Told::Over));
+        if let Some(why) = self.over {
+            return Ok(Some(Told::Over(why)));
         }
         if let Some(owed) = self.viewed.owed() {
             self.say(task, &owed)?;
@@ -223,7 +235,7 @@ impl View {
     ) -> Result<(), PanelError> {
         let number = self.number_of(name)?;
         self.parameters()[usize::from(number)].check(value)?;
-        if self.is_over {
+        if self.over.is_some() {
             return Err(PanelError::Ended(self.panel));
         }
         let (asked, words) = self.viewed.set(number, value);
@@ -238,8 +250,12 @@ impl View {
                     return outcome.map_err(PanelError::Denied);
                 }
                 Came::Told(told) => {
+                    if self.waiting.len() >= WAITING_MAX {
+                        let why = Misfit::Malformed(self.waiting.len());
+                        return Err(PanelError::Nonsense { task: self.panel, why });
+                    }
                     self.waiting.push_back(told);
-                    if self.is_over {
+                    if self.over.is_some() {
                         return Err(PanelError::Ended(self.panel));
                     }
                 }
@@ -263,14 +279,15 @@ impl View {
         })
     }
 
-    /// Wants to be told no more. What was on its way is dropped.
+    /// Wants to be told no more. What was on its way is dropped. Waits at most a second for the
+    /// panel's word; after that it comes to nobody.
     pub fn close(mut self, task: &mut Task) -> Result<(), PanelError> {
-        if self.is_over {
+        if self.over.is_some() {
             return Ok(());
         }
         self.say(task, &self.viewed.close())?;
-        let deadline = Deadline::after(Some(PATIENCE));
-        while !self.is_over {
+        let deadline = Deadline::after(Some(CLOSE_PATIENCE));
+        while self.over.is_none() {
             match self.take(task, deadline) {
                 Ok(Came::Told(_) | Came::Nothing) => {}
                 Ok(Came::Late) | Err(PanelError::Ended(_)) => break,

@@ -10,7 +10,7 @@ use towpath_vm::talk::{
 
 use super::actors::with_ring;
 use super::stage::{Heard, Side};
-use crate::panel::{Panel, PanelError, Parameter, Series, Told, View};
+use crate::panel::{OverWhy, Panel, PanelError, Parameter, Series, Told, View};
 use crate::task::Task;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -95,13 +95,16 @@ fn another_task_sees_steers_and_follows() {
             let mut last = None;
             loop {
                 match view.next(&mut b, Some(PATIENCE)).unwrap().expect("in time") {
-                    Told::Over => break,
+                    Told::Over(why) => {
+                        assert_eq!(why, OverWhy::Ended);
+                        break;
+                    }
                     Told::Point(point) => last = Some(point),
                     told => assert!(matches!(told, Told::Changed { .. }), "{told:?}"),
                 }
             }
             assert_eq!(last.unwrap().values, [2.5]);
-            assert_eq!(view.next(&mut b, None).unwrap(), Some(Told::Over));
+            assert_eq!(view.next(&mut b, None).unwrap(), Some(Told::Over(OverWhy::Ended)));
             view.close(&mut b).unwrap();
         });
         scope.spawn(|| answer(&mut b_side, |_| found));

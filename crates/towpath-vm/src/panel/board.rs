@@ -10,9 +10,11 @@ use alloc::vec::Vec;
 use towpath_wire::TaskId;
 
 use super::parameter::{Parameter, ValueError};
-use super::series::{Point, Series};
-use super::words::{FromPanel, Refusal, ToPanel};
-use super::{FOLLOWERS_MAX, KEPT_MAX, PARAMETERS_MAX, ROOM_KEPT, ROOM_MAX, SERIES_MAX};
+use super::series::{POINT_SPREAD, Point, Series, point_least};
+use super::words::{FromPanel, OverWhy, Refusal, ToPanel};
+use super::{
+    ASKING_MAX, FOLLOWERS_MAX, KEPT_MAX, LET_IN, PARAMETERS_MAX, ROOM_KEPT, ROOM_MAX, SERIES_MAX,
+};
 use crate::talk::{decode, encode};
 
 /// A parameter of a board.
@@ -43,6 +45,9 @@ pub enum BoardError {
     /// A name is empty.
     #[error("a parameter or series without a name")]
     Nameless,
+    /// A series whose points have no values.
+    #[error("series `{0}` has points without values")]
+    Empty(String),
     /// A value that a parameter cannot have.
     #[error(transparent)]
     Value(#[from] ValueError),
@@ -99,8 +104,9 @@ struct Follower {
     told: u64,
     /// Points left out since the last, by series.
     lost: Vec<u64>,
-    /// Not sent yet.
+    /// Not sent yet, and its bytes.
     out: VecDeque<Words>,
+    out_bytes: u64,
     /// It gets what is in `out`, and then no more.
     is_over: bool,
 }
@@ -113,7 +119,12 @@ pub struct Board {
     /// The last points of each series, as many as it keeps.
     kept: Vec<VecDeque<Point>>,
     followers: Vec<Follower>,
+    /// Who wants to follow and was not answered, with nonce and room.
+    asking: VecDeque<(TaskId, u64, u64)>,
+    /// Who may not, and what they are told.
+    refused: VecDeque<(TaskId, Words)>,
     is_shown: bool,
+    is_over: bool,
     counts: Counts,
 }
 
@@ -122,53 +133,74 @@ fn words(say: &FromPanel) -> Words {
 }
 
 impl Follower {
+    fn put(&mut self, say: Words) {
+        let bytes = say.len() as u64;
+        self.told += bytes;
+        self.out_bytes += bytes;
+        self.out.push_back(say);
+    }
+
     /// Puts a message in line that it must not miss; false: it has taken nothing for too long.
     fn tell(&mut self, say: Words) -> bool {
         if self.is_over {
             return true;
         }
-        let bytes = say.len() as u64;
-        if self.told + bytes > self.room {
+        if self.told + say.len() as u64 > self.room {
             return false;
         }
-        self.told += bytes;
-        self.out.push_back(say);
+        self.put(say);
         true
+    }
+
+    /// Whether there may be room for a point that is at least so long.
+    const fn has_room(&self, least: u64) -> bool {
+        !self.is_over && self.told + least <= self.room - ROOM_KEPT
     }
 
     /// Puts a point in line if there is room; false: it was left out, and counted.
     fn point(&mut self, point: &Point, plain: &mut Option<Words>) -> bool {
-        let lost = &mut self.lost[usize::from(point.series)];
-        let say = if *lost == 0 {
+        let number = usize::from(point.series);
+        if !self.has_room(point_least(point.values.len()) + POINT_SPREAD) {
+            self.lost[number] += 1;
+            return false;
+        }
+        let lost = core::mem::take(&mut self.lost[number]);
+        let say = if lost == 0 {
             let plain = plain.get_or_insert_with(|| words(&FromPanel::Point(point.clone())));
             Arc::clone(plain)
         } else {
-            words(&FromPanel::Point(Point { lost: *lost, ..point.clone() }))
+            words(&FromPanel::Point(Point { lost, ..point.clone() }))
         };
-        let bytes = say.len() as u64;
-        if self.is_over || self.told + bytes > self.room - ROOM_KEPT {
-            *lost += 1;
-            return false;
-        }
-        *lost = 0;
-        self.told += bytes;
-        self.out.push_back(say);
+        self.put(say);
         true
     }
 
+    /// It says that it has taken so much: never what was not sent yet.
+    fn took(&mut self, bytes: u64) {
+        self.told = self.told.saturating_sub(bytes).max(self.out_bytes);
+    }
+
+    /// The next message was sent.
+    fn sent(&mut self) {
+        if let Some(words) = self.out.pop_front() {
+            self.out_bytes = self.out_bytes.saturating_sub(words.len() as u64);
+        }
+    }
+
     /// The last thing that it is told.
-    fn end(&mut self) {
+    fn end(&mut self, why: OverWhy) {
         if !self.is_over {
             self.is_over = true;
-            self.out.push_back(words(&FromPanel::Over));
+            self.out.push_back(words(&FromPanel::Over(why)));
         }
     }
 
     /// The next thing that it is told is the last.
-    fn cut_off(&mut self) {
+    fn cut_off(&mut self, why: OverWhy) {
         if !self.is_over {
             self.out.clear();
-            self.end();
+            self.out_bytes = 0;
+            self.end(why);
         }
     }
 }
@@ -187,7 +219,10 @@ impl Board {
             series: Vec::new(),
             kept: Vec::new(),
             followers: Vec::new(),
+            asking: VecDeque::new(),
+            refused: VecDeque::new(),
             is_shown: false,
+            is_over: false,
             counts: Counts { told: 0, lost: 0, set: 0, refused: 0, malformed: 0, cut_off: 0 },
         }
     }
@@ -226,6 +261,9 @@ impl Board {
         let limit = |(what, size, limit)| BoardError::Limit { what, size, limit };
         series.is_within().map_err(limit)?;
         self.may_add(series.name(), self.series.len(), SERIES_MAX)?;
+        if series.values() == 0 {
+            return Err(BoardError::Empty(series.name().to_owned()));
+        }
         let bytes: usize = self.series.iter().map(Series::kept_bytes).sum();
         let size = bytes.saturating_add(series.kept_bytes());
         if size > KEPT_MAX {
@@ -303,7 +341,7 @@ impl Board {
         for follower in &mut self.followers {
             if !follower.tell(Arc::clone(say)) {
                 self.counts.cut_off += 1;
-                follower.cut_off();
+                follower.cut_off(OverWhy::CutOff);
             }
         }
     }
@@ -312,7 +350,7 @@ impl Board {
         let follower = &mut self.followers[number];
         if !follower.tell(words(say)) {
             self.counts.cut_off += 1;
-            follower.cut_off();
+            follower.cut_off(OverWhy::CutOff);
         }
     }
 
@@ -332,7 +370,12 @@ impl Board {
             return Err(BoardError::Values { series, got, expected });
         }
         let keep = about.keep as usize;
-        if self.followers.is_empty() && keep == 0 {
+        let least = point_least(values.len()) + POINT_SPREAD;
+        if keep == 0 && !self.followers.iter().any(|follower| follower.has_room(least)) {
+            for follower in &mut self.followers {
+                follower.lost[number] += 1;
+                self.counts.lost += 1;
+            }
             return Ok(());
         }
         let point = Point { series: series.0, at, lost: 0, values: values.to_vec() };
@@ -355,11 +398,14 @@ impl Board {
     pub fn handle(&mut self, from: TaskId, bytes: &[u8]) -> bool {
         let number = self.followers.iter().position(|follower| follower.id == from);
         match (decode::<ToPanel>(bytes), number) {
-            (Ok(ToPanel::Follow { nonce, room }), _) => self.follow(from, nonce, room),
-            (Ok(ToPanel::Taken { bytes }), Some(number)) => {
-                let follower = &mut self.followers[number];
-                follower.told = follower.told.saturating_sub(bytes);
+            (Ok(ToPanel::Follow { nonce, room }), _) => {
+                // Of one task the last counts.
+                self.forget(from);
+                if self.asking.len() < ASKING_MAX {
+                    self.asking.push_back((from, nonce, room));
+                }
             }
+            (Ok(ToPanel::Taken { bytes }), Some(number)) => self.followers[number].took(bytes),
             (Ok(ToPanel::Set { question, parameter, value }), Some(number)) => {
                 let outcome = self.set_by(ParameterId(parameter), value, Some(from));
                 let is_set = outcome.is_ok();
@@ -369,53 +415,112 @@ impl Board {
                 return is_set;
             }
             (Ok(ToPanel::Unfollow), Some(number)) => {
-                self.followers[number].cut_off();
+                self.followers[number].cut_off(OverWhy::Asked);
             }
             (Err(_), _) | (Ok(_), None) => self.counts.malformed += 1,
         }
         false
     }
 
+    /// Answers those that want to follow, a few at a time.
+    pub fn let_in(&mut self) {
+        for _ in 0..LET_IN {
+            let Some((from, nonce, room)) = self.asking.pop_front() else { return };
+            self.follow(from, nonce, room);
+        }
+    }
+
     fn follow(&mut self, from: TaskId, nonce: u64, room: u64) {
-        self.forget(from);
-        let refusal = if !(2 * ROOM_KEPT..=ROOM_MAX).contains(&room) {
+        let refusal = if self.is_over {
+            Some(Refusal::Ended)
+        } else if !(2 * ROOM_KEPT..=ROOM_MAX).contains(&room) {
             Some(Refusal::Room(room))
         } else if self.followers.len() >= FOLLOWERS_MAX {
             Some(Refusal::Full(FOLLOWERS_MAX as u32))
         } else {
             None
         };
-        let lost = vec![0; self.series.len()];
-        let mut follower =
-            Follower { id: from, room, told: 0, lost, out: VecDeque::new(), is_over: false };
         if let Some(why) = refusal {
-            // One place beyond is for those that are told so; who comes next takes it.
-            self.followers.truncate(FOLLOWERS_MAX);
-            follower.is_over = true;
-            follower.out.push_back(words(&FromPanel::Refused { nonce, why }));
-            self.followers.push(follower);
+            if self.refused.len() < ASKING_MAX {
+                self.refused.push_back((from, words(&FromPanel::Refused { nonce, why })));
+            }
             return;
         }
+        let mut follower = Follower {
+            id: from,
+            room,
+            told: 0,
+            lost: vec![0; self.series.len()],
+            out: VecDeque::new(),
+            out_bytes: 0,
+            is_over: false,
+        };
+        let points = self.newest(room - ROOM_KEPT);
         let (parameters, series) = (self.parameters.clone(), self.series.clone());
-        let points = self.kept.iter().flatten();
-        let kept = points.filter(|point| follower.point(point, &mut None)).count() as u64;
+        let kept = points.len() as u64;
         // What there is counts for nothing: it comes once, and has limits of its own.
-        follower.out.push_front(words(&FromPanel::Shown { nonce, kept, parameters, series }));
+        let shown = words(&FromPanel::Shown { nonce, kept, parameters, series });
+        follower.out.push_back(shown);
+        for point in points {
+            follower.point(point, &mut None);
+        }
         self.followers.push(follower);
+    }
+
+    /// What is kept, in the order of series and points: of each the newest, in turns, as much as
+    /// goes into `room`.
+    fn newest(&self, room: u64) -> Vec<&Point> {
+        let mut counts = vec![0; self.kept.len()];
+        let mut left = room;
+        loop {
+            let mut any = false;
+            for (kept, count) in self.kept.iter().zip(&mut counts) {
+                let Some(point) = kept.iter().rev().nth(*count) else { continue };
+                let most = point_least(point.values.len()) + POINT_SPREAD;
+                if most <= left {
+                    (left, *count, any) = (left - most, *count + 1, true);
+                }
+            }
+            if !any {
+                break;
+            }
+        }
+        let newest = |(kept, count): (_, &usize)| {
+            let kept: &VecDeque<Point> = kept;
+            kept.range(kept.len() - count..)
+        };
+        self.kept.iter().zip(&counts).flat_map(newest).collect()
     }
 
     /// A task has ended, or does not want to hear more.
     pub fn forget(&mut self, task: TaskId) {
         self.followers.retain(|follower| follower.id != task);
+        self.asking.retain(|(asking, ..)| *asking != task);
+        self.refused.retain(|(refused, _)| *refused != task);
     }
 
-    /// Nothing more comes: all followers are told so.
+    /// Nothing more comes: all followers are told so, and nobody follows any more.
     pub fn end(&mut self) {
-        self.followers.iter_mut().for_each(Follower::end);
+        self.is_over = true;
+        for follower in &mut self.followers {
+            follower.end(OverWhy::Ended);
+        }
     }
 
-    /// The next message for a follower that `may` be told something.
+    /// The next thing that followers are told is the last: for those that take nothing.
+    pub fn end_now(&mut self) {
+        self.is_over = true;
+        for follower in &mut self.followers {
+            follower.is_over = false;
+            follower.cut_off(OverWhy::Ended);
+        }
+    }
+
+    /// The next message for a task that `may` be told something.
     pub fn next_words(&self, may: impl Fn(TaskId) -> bool) -> Option<(TaskId, Arc<[u8]>)> {
+        if let Some((to, words)) = self.refused.iter().find(|(to, _)| may(*to)) {
+            return Some((*to, Arc::clone(words)));
+        }
         let ready = |follower: &&Follower| !follower.out.is_empty() && may(follower.id);
         let follower = self.followers.iter().find(ready)?;
         Some((follower.id, Arc::clone(&follower.out[0])))
@@ -423,11 +528,11 @@ impl Board {
 
     /// That message was sent.
     pub fn sent(&mut self, to: TaskId) {
-        for follower in &mut self.followers {
-            if follower.id == to {
-                follower.out.pop_front();
-            }
+        if let Some(at) = self.refused.iter().position(|(refused, _)| *refused == to) {
+            self.refused.remove(at);
+            return;
         }
+        self.followers.iter_mut().filter(|follower| follower.id == to).for_each(Follower::sent);
         self.followers.retain(|follower| !(follower.is_over && follower.out.is_empty()));
     }
 

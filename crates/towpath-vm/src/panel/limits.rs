@@ -12,8 +12,15 @@ pub const CHOICES_MAX: usize = 64;
 pub const SERIES_MAX: usize = 64;
 /// Most values of a point.
 pub const VALUES_MAX: usize = 65_536;
-/// Most bytes of values that a board keeps for followers to come, of all its series.
+/// Most bytes that a board keeps for followers to come, of all its series; a point costs
+/// [`POINT_COST`] beside its values.
 pub const KEPT_MAX: usize = 4 << 20;
+/// What a kept point costs beside its values, in bytes.
+pub const POINT_COST: usize = 48;
+/// Tasks that want to follow and have not been answered; more are not.
+pub const ASKING_MAX: usize = 64;
+/// Followers that are let in at once: each is told all that is kept.
+pub const LET_IN: usize = 2;
 /// Most followers of a board.
 pub const FOLLOWERS_MAX: usize = 16;
 /// The room that a follower usually names, in bytes.

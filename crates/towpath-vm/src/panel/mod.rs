@@ -10,7 +10,7 @@
 //!   Set { question, parameter, value } ->
 //!          <----------- Answer { question, .. }
 //!   Unfollow ------------------------->
-//!          <----------- Over
+//!          <----------- Over { why }
 //! ```
 //!
 //! A board never waits for a follower. What a follower has been told and has not said that it took
@@ -28,10 +28,10 @@ mod words;
 
 pub use board::{Board, BoardError, Counts, ParameterId, SeriesId};
 pub use limits::{
-    CHOICES_MAX, FOLLOWERS_MAX, KEPT_MAX, PANEL_VERSION, PARAMETERS_MAX, ROOM, ROOM_KEPT, ROOM_MAX,
-    SERIES_MAX, TEXT_MAX, VALUES_MAX,
+    ASKING_MAX, CHOICES_MAX, FOLLOWERS_MAX, KEPT_MAX, LET_IN, PANEL_VERSION, PARAMETERS_MAX,
+    POINT_COST, ROOM, ROOM_KEPT, ROOM_MAX, SERIES_MAX, TEXT_MAX, VALUES_MAX,
 };
 pub use parameter::{Kind, Parameter, ValueError};
 pub use series::{Form, Point, Series};
 pub use view::{Misfit, Told, Viewed};
-pub use words::{FromPanel, Refusal, ToPanel};
+pub use words::{FromPanel, OverWhy, Refusal, ToPanel};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SERIES_MAX, TEXT_MAX, VALUES_MAX};
+use super::{POINT_COST, SERIES_MAX, TEXT_MAX, VALUES_MAX};
 
 /// What the values of a point are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,15 @@ pub struct Series {
     pub(super) form: Form,
     pub(super) keep: u32,
 }
+
+/// No point of so many values is shorter on the way, in bytes, nor longer than this and
+/// [`POINT_SPREAD`].
+pub(super) const fn point_least(values: usize) -> u64 {
+    8 * values as u64 + 12
+}
+
+/// How much longer a point may be than it is at least.
+pub(super) const POINT_SPREAD: u64 = 24;
 
 /// A point of a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,7 +129,8 @@ impl Series {
 
     /// Bytes of the values that it keeps at most.
     pub(super) fn kept_bytes(&self) -> usize {
-        (self.keep as usize).saturating_mul(self.values()).saturating_mul(8)
+        let point = self.values().saturating_mul(8).saturating_add(POINT_COST);
+        (self.keep as usize).saturating_mul(point)
     }
 
     /// Whether it is within the limits; the thing, its size and its limit if not.

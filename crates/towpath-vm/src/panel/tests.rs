@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use towpath_wire::{HostId, TaskId};
 
 use super::*;
+use crate::talk::encode;
 
 fn task(n: u32) -> TaskId {
     HostId::new(1, 1).unwrap().task(n).unwrap()
@@ -39,6 +40,7 @@ impl Follower {
     fn new(n: u32, board: &mut Board, room: u64) -> Self {
         let (view, first) = Viewed::begin(n.into(), room);
         assert!(!board.handle(task(n), &first));
+        board.let_in();
         Self { id: task(n), view, told: Vec::new(), way: VecDeque::new() }
     }
 
@@ -118,7 +120,7 @@ fn a_follower_sees_what_there_is_and_what_changes_and_gets_answers() {
     assert_eq!(bob.view.parameters(), board.parameters());
     board.end();
     bob.read_all(&mut board);
-    assert_eq!(bob.told.last(), Some(&Told::Over));
+    assert_eq!(bob.told.last(), Some(&Told::Over(OverWhy::Ended)));
     assert_eq!(board.followers().collect::<Vec<_>>(), [ann.id]);
     ann.read_all(&mut board);
     assert_eq!(board.followers().count(), 0);
@@ -180,8 +182,10 @@ fn limits_are_told_by_name() {
     let large = board.series(Series::field("f", 257, 256)).unwrap_err();
     assert_eq!(large.to_string(), "the values of a point: 65792, limit 65536");
     let kept = board.series(Series::field("f", 256, 256).keep(9)).unwrap_err();
-    assert_eq!(kept.to_string(), "bytes of points that are kept: 4718592, limit 4194304");
-    board.series(Series::field("f", u32::MAX, 0)).unwrap();
+    assert_eq!(kept.to_string(), "bytes of points that are kept: 4719024, limit 4194304");
+    let empty = board.series(Series::field("f", u32::MAX, 0).keep(1)).unwrap_err();
+    assert_eq!(empty.to_string(), "series `f` has points without values");
+    board.series(Series::field("f", 2, 2)).unwrap();
     board.series(Series::curves("g", &["a"])).unwrap();
     let short = board.push(SeriesId(1), 0.0, &[]).unwrap_err();
     assert_eq!(short.to_string(), "a point of 0 values in series `g`, which has 1");
@@ -194,10 +198,12 @@ fn limits_are_told_by_name() {
 fn the_seventeenth_is_told_that_there_is_no_place() {
     let mut board = board();
     let mut all: Vec<Follower> = (1..=18).map(|n| Follower::new(n, &mut board, ROOM)).collect();
-    let mut late = all.pop().unwrap();
-    deliver(&mut board, &mut [&mut late]);
-    let why = late.view.handle(&late.way.pop_front().unwrap()).unwrap_err();
-    assert_eq!(why.to_string(), "it has 16 followers already, which is the limit");
+    // Each of them.
+    for mut late in all.split_off(16) {
+        deliver(&mut board, &mut [&mut late]);
+        let why = late.view.handle(&late.way.pop_front().unwrap()).unwrap_err();
+        assert_eq!(why.to_string(), "it has 16 followers already, which is the limit");
+    }
     assert_eq!(board.followers().count(), FOLLOWERS_MAX);
     let mut next = Follower::new(3, &mut board, 7);
     deliver(&mut board, &mut [&mut next]);
@@ -207,6 +213,98 @@ fn the_seventeenth_is_told_that_there_is_no_place() {
     let mut now = Follower::new(18, &mut board, ROOM);
     now.read_all(&mut board);
     assert!(now.view.is_shown());
+}
+
+#[test]
+fn who_comes_later_is_told_the_newest_of_each_series() {
+    let mut board = Board::new();
+    board.series(Series::curves("long", &["a"]).keep(20_000)).unwrap();
+    board.series(Series::curves("short", &["b"]).keep(5)).unwrap();
+    board.show();
+    for step in 0..30_000 {
+        board.push(SeriesId(0), step.into(), &[0.0]).unwrap();
+    }
+    for step in 0..3 {
+        board.push(SeriesId(1), step.into(), &[0.0]).unwrap();
+    }
+    let mut ann = Follower::new(1, &mut board, 2 * ROOM_KEPT);
+    ann.read_all(&mut board);
+    assert!(ann.view.has_kept());
+    let at: Vec<f64> = ann.points(0).iter().map(|point| point.at).collect();
+    assert!(at.len() > 1000 && at.is_sorted() && at.last() == Some(&29_999.0));
+    assert!(at.windows(2).all(|pair| (pair[1] - pair[0] - 1.0).abs() <= 0.0), "without a gap");
+    assert_eq!(ann.points(1).len(), 3);
+    assert!(ann.points(0).iter().all(|point| point.lost == 0), "they were never to be told");
+}
+
+#[test]
+fn many_that_want_to_follow_cost_no_more_than_their_questions() {
+    let mut board = board();
+    for n in 0..10_000 {
+        let (_, first) = Viewed::begin(n, ROOM);
+        board.handle(task(1 + n as u32 % 500), &first);
+    }
+    assert_eq!(board.waiting_bytes(), 0, "nothing is written before somebody is let in");
+    for _ in 0..ASKING_MAX {
+        board.let_in();
+    }
+    let mut told = 0;
+    while let Some((to, _)) = board.next_words(|_| true) {
+        board.sent(to);
+        told += 1;
+    }
+    assert_eq!(told, ASKING_MAX, "a picture or a refusal each");
+}
+
+#[test]
+fn what_was_not_sent_does_not_count_as_taken() {
+    let mut board = board();
+    let mut liar = Follower::new(1, &mut board, 2 * ROOM_KEPT);
+    let surface = vec![1.5; 64 * 64];
+    let lie = encode(&ToPanel::Taken { bytes: u64::MAX }, Vec::new());
+    for step in 0..1000 {
+        board.push(SeriesId(1), step.into(), &surface).unwrap();
+        board.handle(liar.id, &lie);
+        assert!(board.waiting_bytes() <= 2 * ROOM_KEPT as usize + 2048);
+    }
+    liar.read_all(&mut board);
+}
+
+#[test]
+fn an_end_says_why_and_nobody_follows_after_it() {
+    let mut board = board();
+    let mut asked = Follower::new(1, &mut board, ROOM);
+    let leave = asked.view.close();
+    asked.read_all(&mut board);
+    board.handle(asked.id, &leave);
+    asked.read_all(&mut board);
+    assert_eq!(asked.told.last(), Some(&Told::Over(OverWhy::Asked)));
+    let mut slow = Follower::new(2, &mut board, ROOM);
+    deliver(&mut board, &mut [&mut slow]);
+    board.push(SeriesId(1), 0.0, &vec![0.0; 4096]).unwrap();
+    board.end();
+    board.end_now();
+    slow.read_all(&mut board);
+    assert_eq!(slow.told.last(), Some(&Told::Over(OverWhy::Ended)));
+    let mut late = Follower::new(3, &mut board, ROOM);
+    deliver(&mut board, &mut [&mut late]);
+    let why = late.view.handle(&late.way.pop_front().unwrap()).unwrap_err();
+    assert_eq!(why, Misfit::Refused(Refusal::Ended));
+}
+
+#[test]
+fn what_a_panel_shows_is_checked() {
+    let shown = |parameters: Vec<Parameter>, series: Vec<Series>| {
+        let (mut view, _) = Viewed::begin(1, ROOM);
+        let say = FromPanel::Shown { nonce: 1, kept: 0, parameters, series };
+        view.handle(&encode(&say, Vec::new()))
+    };
+    assert!(shown(vec![Parameter::switch("a", true)], Vec::new()).is_ok());
+    assert!(shown(vec![Parameter::real("a", f64::NAN)], Vec::new()).is_err());
+    assert!(shown(vec![Parameter::real(&"n".repeat(65), 0.0)], Vec::new()).is_err());
+    assert!(shown(vec![Parameter::switch("a", true); PARAMETERS_MAX + 1], Vec::new()).is_err());
+    assert!(shown(Vec::new(), vec![Series::field("f", u32::MAX, u32::MAX)]).is_err());
+    assert!(shown(Vec::new(), vec![Series::field("f", 0, 7)]).is_err());
 }
 
 #[test]
@@ -320,7 +418,7 @@ proptest! {
                 prop_assert!(told <= pushed[f][usize::from(series)]);
             }
             let follows = board.followers().any(|id| id == follower.id);
-            if follows && !follower.told.contains(&Told::Over) {
+            if follows && !follower.told.iter().any(|told| matches!(told, Told::Over(_))) {
                 let told: Vec<u64> =
                     follower.view.parameters().iter().map(|p| p.value().to_bits()).collect();
                 let is: Vec<u64> = board.parameters().iter().map(|p| p.value().to_bits()).collect();

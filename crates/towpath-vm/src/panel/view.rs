@@ -7,7 +7,8 @@ use towpath_wire::TaskId;
 
 use super::parameter::Parameter;
 use super::series::{Point, Series};
-use super::words::{FromPanel, Refusal, ToPanel};
+use super::words::{FromPanel, OverWhy, Refusal, ToPanel};
+use super::{PARAMETERS_MAX, SERIES_MAX};
 use crate::talk::{decode, encode};
 
 /// What a follower is told.
@@ -33,7 +34,7 @@ pub enum Told {
         outcome: Result<(), String>,
     },
     /// Nothing more comes.
-    Over,
+    Over(OverWhy),
 }
 
 /// Why a message of a board is not taken.
@@ -124,6 +125,14 @@ impl Viewed {
         if !self.is_shown {
             match say {
                 FromPanel::Shown { nonce, kept, parameters, series } if nonce == self.nonce => {
+                    let are_within = parameters.len() <= PARAMETERS_MAX
+                        && series.len() <= SERIES_MAX
+                        && parameters.iter().all(|p| p.is_within().is_ok())
+                        && parameters.iter().all(|p| p.check(p.value).is_ok())
+                        && series.iter().all(|s| s.is_within().is_ok() && s.values() > 0);
+                    if !are_within {
+                        return Err(Misfit::Malformed(bytes.len()));
+                    }
                     (self.kept, self.parameters, self.series) = (kept, parameters, series);
                     self.is_shown = true;
                 }
@@ -141,6 +150,9 @@ impl Viewed {
                 let Some(at) = self.parameters.get_mut(usize::from(parameter)) else {
                     return Err(malformed);
                 };
+                if at.check(value).is_err() {
+                    return Err(malformed);
+                }
                 at.value = value;
                 Ok(Some(Told::Changed { parameter, value, by }))
             }
@@ -157,7 +169,7 @@ impl Viewed {
                 }
                 Ok(Some(Told::Point(point)))
             }
-            FromPanel::Over => Ok(Some(Told::Over)),
+            FromPanel::Over(why) => Ok(Some(Told::Over(why))),
         }
     }
 

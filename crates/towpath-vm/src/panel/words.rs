@@ -44,9 +44,23 @@ pub enum Refusal {
     /// Others do.
     #[error("it has {0} followers already, which is the limit")]
     Full(u32),
+    /// Nothing more comes.
+    #[error("it has ended")]
+    Ended,
     /// Too much room, or too little.
     #[error("room of {0} bytes: from {least} to {ROOM_MAX}", least = 2 * ROOM_KEPT)]
     Room(u64),
+}
+
+/// Why nothing more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OverWhy {
+    /// The panel has ended.
+    Ended,
+    /// The follower took too little for too long, and something did not fit that it must not miss.
+    CutOff,
+    /// The follower wanted to be told no more.
+    Asked,
 }
 
 /// From a board to a follower.
@@ -89,5 +103,5 @@ pub enum FromPanel {
     /// A result.
     Point(Point),
     /// Nothing more comes.
-    Over,
+    Over(OverWhy),
 }
