@@ -5,7 +5,7 @@ use core::ops::Bound;
 use core::time::Duration;
 
 use towpath_proto::association::{
-    AssociationStats, ChannelStats, PathState, PathStatus, PathsStats,
+    AssociationStats, ChannelStats, CodingStats, PathState, PathStatus,
 };
 use towpath_proto::endpoint::EndpointStats;
 use towpath_vm::members::Member;
@@ -24,6 +24,7 @@ const TRIP: u8 = metrics::table::TRIP.number;
 const LANE: u8 = metrics::HostChannel::GROUP.number;
 const LANE_DELAY: u8 = metrics::table::HOST_CHANNEL_DELAY.number;
 const PATH: u8 = metrics::Path::GROUP.number;
+const CODING: u8 = metrics::Coding::GROUP.number;
 const CHANNEL_DELAY: u8 = metrics::table::CHANNEL_DELAY.number;
 /// In the order of [`metrics::PURPOSES`].
 const PURPOSES: u32 = Purpose::ALL.len() as u32;
@@ -32,7 +33,7 @@ const _: () = assert!(Purpose::ALL.len() == metrics::PURPOSES.len());
 impl Node {
     /// The first series of this node behind `last`, or of all, as it stands: endpoint, node,
     /// associations, tasks, channels, then round trips, the channels that every two hosts have and
-    /// what messages take on these and those, and paths.
+    /// what messages take on these and those, paths, and what is coded across them.
     pub fn metrics_after(&self, last: Option<Series>) -> Option<Row> {
         let at = last.map_or(0, |last| last.group);
         // The last one of a group; none: it is the group's turn from its beginning.
@@ -48,6 +49,7 @@ impl Node {
             LANE_DELAY,
             CHANNEL_DELAY,
             PATH,
+            CODING,
         ];
         groups.into_iter().filter(|group| *group >= at).find_map(|group| match group {
             ENDPOINT => of(group).is_none().then(|| self.endpoint_row()),
@@ -59,7 +61,8 @@ impl Node {
             LANE => self.next_lane(of(group), Self::lane_row),
             LANE_DELAY => self.next_lane(of(group), Self::lane_delay_row),
             CHANNEL_DELAY => self.next_channel_delay(of(group)),
-            _ => self.next_path(of(group)),
+            PATH => self.next_path(of(group)),
+            _ => self.next_coding(of(group)),
         })
     }
 
@@ -134,6 +137,10 @@ impl Node {
 
     fn next_peer(&self, last: Option<Series>) -> Option<Row> {
         self.hosts_after(last, false).find_map(|host| self.peer_row(host))
+    }
+
+    fn next_coding(&self, last: Option<Series>) -> Option<Row> {
+        self.hosts_after(last, false).find_map(|host| self.coding_row(host))
     }
 
     /// The peers behind that of `last`, or of all; from it on where `again`.
@@ -231,8 +238,8 @@ impl Node {
             probes,
             misretired,
             paths_silent,
-            // Paths have metrics of their own, but for what they do together.
-            paths: PathsStats { coding, .. },
+            // Paths have metrics of their own, and so has coding.
+            paths: _,
             messages_received,
             messages_sent,
             keys_sent,
@@ -254,12 +261,6 @@ impl Node {
             probes,
             paths_misretired: misretired,
             paths_silent,
-            coded_parities: coding.encoder.sent,
-            coded_rebuilt_there: coding.delivered,
-            coded_rebuilt: coding.decoder.rebuilt,
-            coded_unrebuilt: coding.decoder.unrebuilt,
-            coded_forgotten: coding.decoder.forgotten,
-            coded_garbage: coding.decoder.garbage + coding.malformed,
             messages_sent,
             messages_received,
             keys_sent,
@@ -271,6 +272,21 @@ impl Node {
             datagram_bytes: association.datagram().into(),
         };
         Some(row.row(host.to_raw(), 0))
+    }
+
+    /// None where nothing was coded, either way.
+    fn coding_row(&self, host: HostId) -> Option<Row> {
+        let association = self.endpoint.association(self.peers.up(host)?)?;
+        let coding = association.stats().paths.coding;
+        let row = metrics::Coding {
+            parities: coding.encoder.sent,
+            rebuilt_there: coding.delivered,
+            rebuilt: coding.decoder.rebuilt,
+            unrebuilt: coding.decoder.unrebuilt,
+            forgotten: coding.decoder.forgotten,
+            garbage: coding.decoder.garbage + coding.malformed,
+        };
+        (coding != CodingStats::default()).then(|| row.row(host.to_raw(), 0))
     }
 
     fn next_path(&self, last: Option<Series>) -> Option<Row> {

@@ -17,8 +17,14 @@ pub(super) struct Helm {
     pub(super) panel: Panel,
     input: Option<Receiver<String>>,
     is_shown: bool,
+    /// Values of all parameters after the last round.
+    agreed: Vec<f64>,
     /// What was changed, and what could not be.
     pub(super) log: Vec<String>,
+}
+
+fn values(panel: &Panel) -> Vec<f64> {
+    panel.parameters().iter().map(Parameter::value).collect()
 }
 
 fn lines() -> Receiver<String> {
@@ -36,8 +42,9 @@ fn lines() -> Receiver<String> {
 
 impl Helm {
     /// With a panel that has all its parameters and series: all ranks make it alike.
-    pub(super) const fn new(panel: Panel) -> Self {
-        Self { panel, input: None, is_shown: false, log: Vec::new() }
+    pub(super) fn new(panel: Panel) -> Self {
+        let agreed = values(&panel);
+        Self { panel, input: None, is_shown: false, agreed, log: Vec::new() }
     }
 
     /// Lines of standard input are changes (`volatility=0.4`), at the root.
@@ -83,10 +90,6 @@ impl Helm {
 
     /// Takes what has come; from here on all ranks have the root's values, which come back.
     pub(super) fn round(&mut self, exchange: &mut dyn Exchange) -> anyhow::Result<Vec<f64>> {
-        let values = |panel: &Panel| -> Vec<f64> {
-            panel.parameters().iter().map(Parameter::value).collect()
-        };
-        let before = values(&self.panel);
         if exchange.rank() == 0 {
             while let Some(Ok(line)) = self.input.as_ref().map(Receiver::try_recv) {
                 self.take(&line);
@@ -97,6 +100,7 @@ impl Helm {
         }
         let mut now = values(&self.panel);
         Arrays::<f64>::broadcast_slice(exchange, 0, &mut now)?;
+        let before = std::mem::replace(&mut self.agreed, now.clone());
         for (number, (old, new)) in before.iter().zip(&now).enumerate() {
             if old.to_bits() != new.to_bits() {
                 self.panel.set(ParameterId(number as u16), *new)?;
@@ -111,6 +115,7 @@ impl Helm {
     /// What cannot be together is taken back, at all ranks alike.
     pub(super) fn back(&mut self, values: &[f64], why: &str) -> anyhow::Result<()> {
         self.log.push(format!("left out: {why}"));
+        self.agreed = values.to_vec();
         for (number, value) in values.iter().enumerate() {
             self.panel.set(ParameterId(number as u16), *value)?;
         }

@@ -266,6 +266,6 @@ fn what_goes_to_other_hosts_is_coded_where_it_is_asked_for() {
     }
     let of = samples(&printed(&vm, &["metrics", "--host", "h1"]));
     let (one, two) = (a.id().host(), b.id().host());
-    let name = format!("towpath_association_coded_parities_total{{host=\"{one}\",peer=\"{two}\"}}");
+    let name = format!("towpath_coding_parities_total{{host=\"{one}\",peer=\"{two}\"}}");
     assert!(of[&name] > 20.0, "{of:#?}");
 }

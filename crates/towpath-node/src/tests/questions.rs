@@ -477,7 +477,7 @@ fn a_library_of_another_version_is_turned_away() {
     let enrol = towpath_vm::talk::Enrol { version: 2, claim: None, pid: 1, command: "c".into() };
     let refused = net.call(0, |node, now, memory| node.task_enrol(now, &enrol, memory));
     let why = refused.expect_err("another version");
-    assert!(why.contains("version 2, its daemon 4") && why.contains("\nhint: "), "{why}");
+    assert!(why.contains("version 2, its daemon 5") && why.contains("\nhint: "), "{why}");
     assert_eq!(format!("{:?}", net.node(0).remains()), "[]");
 }
 

@@ -21,6 +21,6 @@ pub use delta::MetricsError;
 pub use store::Store;
 pub use subscription::{Source, Subscription};
 pub use table::{
-    Association, Channel, Daemon, Endpoint, Group, HostChannel, Kind, Label, Link, METRICS_MAX,
-    Metric, Node, PURPOSES, Path, Row, Series, Task, Unit, Values, part_of,
+    Association, Channel, Coding, Daemon, Endpoint, Group, HostChannel, Kind, Label, Link,
+    METRICS_MAX, Metric, Node, PURPOSES, Path, Row, Series, Task, Unit, Values, part_of,
 };

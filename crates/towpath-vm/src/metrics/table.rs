@@ -314,12 +314,6 @@ group! {
         probes: Counter of Count, "Times that nothing was acknowledged in time";
         paths_misretired: Counter of Count, "Times that the peer gave up a path that there is not";
         paths_silent: Counter of Count, "Times that a path was left: silent, or no carrier";
-        coded_parities: Counter of Count, "Packets of parity sent across paths";
-        coded_rebuilt_there: Counter of Count, "Datagrams lost on the way that the peer rebuilt";
-        coded_rebuilt: Counter of Count, "Datagrams of the peer's that were rebuilt";
-        coded_unrebuilt: Counter of Count, "Groups that had lost more than parity makes good";
-        coded_forgotten: Counter of Count, "Groups forgotten for want of memory";
-        coded_garbage: Counter of Count, "Parity that contradicts itself";
         messages_sent: Counter of Count, "Messages acknowledged whole";
         messages_received: Counter of Count, "Messages delivered";
         keys_sent: Counter of Count, "Times that this host went on to its next key";
@@ -438,8 +432,20 @@ group! {
     }
 }
 
+group! {
+    /// Coding across the paths to another host, either way: where there was any.
+    Coding = 15 "coding" [Peer] {
+        parities: Counter of Count, "Packets of parity sent across paths";
+        rebuilt_there: Counter of Count, "Datagrams lost on the way that the peer rebuilt";
+        rebuilt: Counter of Count, "Datagrams of the peer's that were rebuilt";
+        unrebuilt: Counter of Count, "Groups that had lost more than parity makes good";
+        forgotten: Counter of Count, "Groups forgotten for want of memory";
+        garbage: Counter of Count, "Parity that contradicts itself";
+    }
+}
+
 /// All groups, by number.
-pub static GROUPS: [Group; 14] = [
+pub static GROUPS: [Group; 15] = [
     Endpoint::GROUP,
     Node::GROUP,
     Daemon::GROUP,
@@ -454,6 +460,7 @@ pub static GROUPS: [Group; 14] = [
     HOST_CHANNEL_DELAY,
     CHANNEL_DELAY,
     Path::GROUP,
+    Coding::GROUP,
 ];
 
 #[cfg(test)]
