@@ -56,8 +56,8 @@ fn what_cannot_be_together_is_taken_back_at_all_ranks() {
         overlap.log
     );
     assert_eq!(overlap.last.unwrap().values, still.last.unwrap().values);
-    let turned = steered(Subject::Slots, &["angle=90", "network=matched"]);
-    assert_eq!(turned.log, ["angle = 90", "network = matched"]);
+    let turned = steered(Subject::Slots, &["angle=90", "network=line"]);
+    assert_eq!(turned.log, ["angle = 90", "network = line"]);
     let values = turned.last.unwrap().values;
     assert_eq!(values.len(), 181);
     // Straight from above, both sides see the same.

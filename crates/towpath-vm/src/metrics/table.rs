@@ -480,7 +480,7 @@ mod tests {
             let distributions = g.metrics.iter().filter(|m| m.kind == Kind::Distribution).count();
             assert!(distributions == 0 || g.metrics.len() == 1, "{}", g.name);
         }
-        assert_eq!((group(0), group(15)), (None, None));
+        assert_eq!((group(0), group(16)), (None, None));
         let names: Vec<_> = GROUPS
             .iter()
             .flat_map(|g| g.metrics.iter().map(|m| std::format!("{}_{}", g.name, m.name)))
