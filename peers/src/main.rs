@@ -13,7 +13,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
 
 use crate::exchange::Alone;
-use crate::kernels::{lu, matmul as ours};
+use crate::kernels::alone::{factored, multiplied};
 use crate::rated::{Rated, Work};
 
 const ROUNDS: u32 = 15;
@@ -37,23 +37,6 @@ fn cells(count: usize) -> Vec<f64> {
 fn whole(side: usize) -> Mat<f64> {
     let all = cells(side * side);
     Mat::from_fn(side, side, |row, column| all[column * side + row])
-}
-
-fn factored(side: usize) -> Work {
-    let all = cells(side * side);
-    let blocks = lu::Blocks::new(side, 0, 1, |row, column| all[column * side + row]);
-    Box::new(move |exchange| {
-        std::hint::black_box(blocks.clone().factor(exchange)?);
-        Ok(())
-    })
-}
-
-fn multiplied(side: usize) -> Work {
-    let all = cells(side * side);
-    Box::new(move |exchange| {
-        std::hint::black_box(ours::product(exchange, side, &all, &all)?);
-        Ok(())
-    })
 }
 
 fn factored_by_faer(side: usize) -> Work {
@@ -85,10 +68,12 @@ fn main() -> anyhow::Result<()> {
         let (cube, unit) = ((side * side * side) as f64 / 1e9, "Gflop a second");
         let peers = vec![("faer", factored_by_faer(side))];
         let amount = 2.0 / 3.0 * cube;
-        let lu = Rated { what: lu, amount, unit, ours: factored(side), peers };
+        let ours = factored(side, &cells(side * side));
+        let lu = Rated { what: lu, amount, unit, ours, peers };
         let peers = vec![("faer", multiplied_by_faer(side))];
         let amount = 2.0 * cube;
-        let product = Rated { what: product, amount, unit, ours: multiplied(side), peers };
+        let ours = multiplied(side, cells(side * side));
+        let product = Rated { what: product, amount, unit, ours, peers };
         for mut rated in [lu, product] {
             let times = rated.times(&mut Alone, ROUNDS)?;
             let (rate, theirs) = (rated.amount / times.ours, rated.amount / times.peers[0]);

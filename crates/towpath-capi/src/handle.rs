@@ -78,6 +78,23 @@ pub(crate) fn with(handle: Option<&Handle>, call: impl FnOnce(&mut Inner) -> Out
     code as c_int
 }
 
+/// Runs `call` with a task and something else of C's.
+///
+/// # Safety
+/// `other` is null or a thing that nobody else uses.
+pub(crate) unsafe fn both<T>(
+    handle: Option<&Handle>,
+    other: *mut T,
+    what: &str,
+    call: impl FnOnce(&mut Inner, &mut T) -> Outcome,
+) -> c_int {
+    with(handle, |inner| {
+        // SAFETY: null, or from a function that makes such things, as the header demands.
+        let other = unsafe { other.as_mut() };
+        call(inner, other.ok_or_else(|| Failure::argument(format!("the {what} is null")))?)
+    })
+}
+
 impl Inner {
     fn run(&mut self, call: impl FnOnce(&mut Self) -> Outcome) -> Code {
         if self.broken {

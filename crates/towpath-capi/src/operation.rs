@@ -7,8 +7,8 @@ use towpath_task::{Pending, Team};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, CPart, Out, needed, put, timeout};
-use crate::handle::{Done, Handle, Inner};
-use crate::team::{COperator, both, operator};
+use crate::handle::{Done, Handle, Inner, both};
+use crate::team::{COperator, operator};
 
 /// `towpath_operation` of the header.
 #[repr(C)]
@@ -121,7 +121,7 @@ unsafe extern "C" fn towpath_perform(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -141,7 +141,7 @@ unsafe extern "C" fn towpath_start(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -158,7 +158,7 @@ unsafe extern "C" fn towpath_test(
         Ok(if is_over { Done::Yes } else { Done::No })
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -179,7 +179,7 @@ unsafe extern "C" fn towpath_finish(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]

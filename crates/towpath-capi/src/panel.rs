@@ -10,7 +10,7 @@ use towpath_task::{TaskId, Team};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, Out, field, needed, put, timeout};
-use crate::handle::{Done, Handle, Inner, Outcome, with};
+use crate::handle::{Done, Handle, Inner, both, with};
 
 /// Bytes of a name in the header's structures, with the zero.
 const TEXT: usize = 72;
@@ -109,6 +109,7 @@ impl From<PanelError> for Failure {
             PanelError::Shown(_) => Code::Exists,
             PanelError::Version { .. } => Code::Mismatch,
             PanelError::Ended(_) => Code::NoTask,
+            PanelError::Over { .. } => Code::Closed,
             PanelError::Silent { .. } => Code::None,
             PanelError::Refused(_) => Code::Limit,
             PanelError::Nonsense { .. } => Code::Unexpected,
@@ -200,23 +201,6 @@ fn parameter_id(number: u32) -> ParameterId {
 
 fn series_id(number: u32) -> SeriesId {
     SeriesId(u16::try_from(number).unwrap_or(u16::MAX))
-}
-
-/// Runs `call` with a task and something else of C's.
-///
-/// # Safety
-/// `other` is null or a thing that nobody else uses.
-unsafe fn both<T>(
-    handle: Option<&Handle>,
-    other: *mut T,
-    what: &str,
-    call: impl FnOnce(&mut Inner, &mut T) -> Outcome,
-) -> c_int {
-    with(handle, |inner| {
-        // SAFETY: null, or from a function that makes such things, as the header demands.
-        let other = unsafe { other.as_mut() };
-        call(inner, other.ok_or_else(|| Failure::argument(format!("the {what} is null")))?)
-    })
 }
 
 #[unsafe(no_mangle)]

@@ -11,7 +11,7 @@ use towpath_task::{Team, TeamError};
 
 use crate::code::{Code, Failure};
 use crate::given::{self, Out, needed};
-use crate::handle::{Done, Handle, Inner, Outcome, with};
+use crate::handle::{Done, Handle, Inner, both, with};
 
 /// `towpath_combine` of the header.
 type Combine = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, usize);
@@ -115,23 +115,6 @@ pub(crate) unsafe fn operator(given: Option<&COperator>) -> Result<Operator, Fai
     unsafe { given.read() }
 }
 
-/// Runs `call` with a task and a team.
-///
-/// # Safety
-/// `team` is null or a team that nobody else uses.
-pub(crate) unsafe fn both(
-    handle: Option<&Handle>,
-    team: *mut Team,
-    call: impl FnOnce(&mut Inner, &mut Team) -> Outcome,
-) -> c_int {
-    with(handle, |inner| {
-        // SAFETY: null, or from a function that makes teams, as the header demands. Only here,
-        // where the task is ours alone, it becomes a reference.
-        let team = unsafe { team.as_mut() };
-        call(inner, team.ok_or_else(|| Failure::argument("the team is null"))?)
-    })
-}
-
 /// Puts bytes where C wants them, which has room for exactly as many.
 fn fill(to: &mut [MaybeUninit<u8>], from: &[u8]) -> Result<(), Failure> {
     if to.len() != from.len() {
@@ -208,7 +191,7 @@ unsafe extern "C" fn towpath_team_split(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -233,7 +216,7 @@ unsafe extern "C" fn towpath_barrier(handle: Option<&Handle>, team: *mut Team) -
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -259,7 +242,7 @@ unsafe extern "C" fn towpath_broadcast(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 /// What is done with vectors.
@@ -296,7 +279,7 @@ unsafe fn combine(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -395,7 +378,7 @@ unsafe extern "C" fn towpath_gather(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -419,7 +402,7 @@ unsafe extern "C" fn towpath_all_gather(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -445,7 +428,7 @@ unsafe extern "C" fn towpath_scatter(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -469,7 +452,7 @@ unsafe extern "C" fn towpath_all_to_all(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }
 
 #[unsafe(no_mangle)]
@@ -515,5 +498,5 @@ unsafe extern "C" fn towpath_all_to_all_counts(
         Ok(Done::Yes)
     };
     // SAFETY: the header's demands of teams.
-    unsafe { both(handle, team, call) }
+    unsafe { both(handle, team, "team", call) }
 }

@@ -76,10 +76,10 @@ pub(crate) fn panel(vm: &VmDir, args: &PanelArgs) -> anyhow::Result<ExitCode> {
     // Opening and setting end like everything else; following has something to write.
     let mut view = View::open_within(&mut task, name, args.timeout)?;
     let mut kept = Kept::new(view.series());
-    let mut status = ExitCode::SUCCESS;
+    let mut status = 0;
     for words in &args.set {
         if !set(&mut task, &mut view, words, args)? {
-            status = ExitCode::from(1);
+            status = 1;
         }
     }
     if !args.follow && (args.set.is_empty() || args.html.is_some()) {
@@ -93,16 +93,17 @@ pub(crate) fn panel(vm: &VmDir, args: &PanelArgs) -> anyhow::Result<ExitCode> {
         let stops = || interrupt.load(Ordering::Relaxed);
         follow(&mut task, &mut view, &mut kept, args, &stops)
     } else {
-        Ok(status)
+        Ok(0)
     };
     // Also of a panel whose task was lost: what it told is here.
     if let Some(file) = &args.html {
         write_file(file, page(&view, &kept).html())?;
     }
-    let status = followed?;
+    // What was refused before is not forgotten.
+    status = status.max(followed?);
     // Its end makes room at the panel, whether that answers or not.
     task.leave()?;
-    Ok(status)
+    Ok(status.into())
 }
 
 fn list(task: &mut Task, json: bool) -> anyhow::Result<ExitCode> {
@@ -183,9 +184,9 @@ fn collect(
     kept: &mut Kept,
     patience: Duration,
 ) -> anyhow::Result<()> {
-    let until = Instant::now() + patience;
+    let begun = Instant::now();
     while !view.has_kept() {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = patience.saturating_sub(begun.elapsed());
         match view.next(task, Some(left))? {
             Some(Told::Point(point)) => {
                 let drawn = is_drawn(&view.series()[usize::from(point.series)]);
@@ -299,16 +300,16 @@ fn follow(
     kept: &mut Kept,
     args: &PanelArgs,
     stops: &dyn Fn() -> bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<u8> {
     let mut left = args.points.unwrap_or(u64::MAX);
     while left > 0 {
         if stops() {
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(INTERRUPTED);
         }
         match view.next(task, Some(LOOK))? {
             Some(Told::Over(OverWhy::CutOff)) => {
                 eprintln!("this command took too little for too long, and is told no more");
-                return Ok(ExitCode::from(1));
+                return Ok(1);
             }
             Some(Told::Over(_)) => break,
             Some(Told::Point(point)) => {
@@ -338,7 +339,7 @@ fn follow(
             _ => {}
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn page(view: &View, kept: &Kept) -> Page {

@@ -6,7 +6,7 @@ use rustfft::num_complex::Complex64;
 use towpath::Task;
 
 use super::Arrays;
-use super::pool::Pool;
+use super::pool::{Pool, Shares};
 
 /// A message of an application is at most so long: a peer's length is never believed beyond it.
 pub(crate) const MESSAGE_MAX: usize = 1 << 28;
@@ -142,13 +142,15 @@ pub(crate) trait Exchange: Arrays<f64> + Arrays<u64> + Arrays<Complex64> {
     /// A pool of the items 0 to `items` - 1. All ranks make it alike, and ask it until there is
     /// nothing left.
     fn pool(&mut self, items: u64) -> Pool {
-        Pool::new(items, self.rank(), self.size())
+        Pool::Messages(Shares::new(items, self.rank(), self.size()))
     }
 
     /// The next item to do; none, for all ranks at the same time, when all are done or being done.
     /// Others are served here: while an item is being done they wait.
     fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
-        self.check()?;
-        pool.next(self)
+        match pool {
+            Pool::Messages(shares) => shares.next(self),
+            Pool::Machine(_) => unreachable!("a pool is asked through the exchange that made it"),
+        }
     }
 }

@@ -8,6 +8,7 @@ use towpath::task::{SendError, Subject, Team, TeamError, WatchEvent};
 use towpath::{Event, Plain, Task, TaskId, Wanted};
 
 use super::arrays::joined;
+use super::pool::Pool;
 use super::{Arrays, Exchange, ExchangeError, Result};
 
 /// A task, and the team of all tasks of its job.
@@ -246,6 +247,21 @@ impl Exchange for Machine {
     fn all_gather(&mut self, data: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         let done = self.team.all_gather(&mut self.task, data, Lengths::Any);
         self.of_team(done)
+    }
+
+    fn pool(&mut self, items: u64) -> Pool {
+        Pool::Machine(towpath::Pool::new(&self.team, items))
+    }
+
+    fn next_item(&mut self, pool: &mut Pool) -> Result<Option<u64>> {
+        self.check()?;
+        match pool {
+            Pool::Machine(pool) => {
+                let next = pool.next(&mut self.task, &mut self.team);
+                self.of_team(next)
+            }
+            Pool::Messages(_) => unreachable!("a pool is asked through the exchange that made it"),
+        }
     }
 
     fn check(&mut self) -> Result<()> {

@@ -3,8 +3,7 @@
 //! Each rank begins with its share. One that has done its own asks the others in turn for half of
 //! what they have left. Nothing is made or lost on the way, so each item is done once. A rank that
 //! nobody gives anything tells the root; when all have told it, the root tells all that it is over.
-//! `towpath::Pool` is the same for programs without an [`Exchange`]; this one also ends for all
-//! where a rank is lost while the others ask each other.
+//! `towpath::Pool` is the same by the machine's own messages and barrier.
 
 use std::ops::Range;
 
@@ -18,9 +17,17 @@ const DONE: u64 = 2;
 const OVER: u64 = 3;
 
 /// What a rank has left of a pool: made by [`Exchange::pool`], asked by [`Exchange::next_item`].
-/// `own` lies within `0..items`.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) enum Pool {
+    /// Over messages of the exchange.
+    Messages(Shares),
+    /// The machine's own.
+    Machine(towpath::Pool),
+}
+
+/// A pool over messages. `own` lies within `0..items`.
+#[derive(Debug)]
+pub(crate) struct Shares {
     items: u64,
     /// What is left here, behind the item that is being done.
     own: Range<u64>,
@@ -34,7 +41,7 @@ pub(crate) struct Pool {
     stolen: u64,
 }
 
-impl Pool {
+impl Shares {
     pub(super) fn new(items: u64, rank: usize, size: usize) -> Self {
         let own = share(items as usize, rank, size);
         let own = own.start as u64..own.end as u64;
@@ -141,7 +148,8 @@ mod tests {
             own.push(item);
         }
         assert_eq!(exchange.next_item(&mut pool)?, None);
-        Ok((own, pool.stolen))
+        let Pool::Messages(shares) = pool else { panic!("a pool of threads") };
+        Ok((own, shares.stolen))
     }
 
     #[test]
@@ -174,8 +182,9 @@ mod tests {
             let mut pool = exchange.pool(16);
             // The other has done its eight once it asks.
             let (from, ask) = exchange.recv(Some(1), POOL)?;
-            pool.hear(exchange, from, &ask)?;
-            assert_eq!(pool.own, 0..4);
+            let Pool::Messages(shares) = &mut pool else { panic!("a pool of threads") };
+            shares.hear(exchange, from, &ask)?;
+            assert_eq!(shares.own, 0..4);
             let mut own = Vec::new();
             while let Some(item) = exchange.next_item(&mut pool)? {
                 own.push(item);

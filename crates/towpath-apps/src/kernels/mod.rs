@@ -1,5 +1,6 @@
 //! The eight kernels of the suite: small programs with known answers, whose point is how they talk.
 
+mod alone;
 pub(crate) mod branch;
 mod ep;
 mod fft;

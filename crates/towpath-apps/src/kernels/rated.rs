@@ -3,9 +3,10 @@
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
 
+use super::alone::{factored, multiplied};
+use super::fft;
 use super::gemm::{matrix, matrix_mut, set_product};
 use super::suite::noise;
-use super::{fft, lu, matmul};
 use crate::rated::{Rated, Work};
 
 /// Sides of matrices.
@@ -26,9 +27,10 @@ pub(crate) fn rated() -> Vec<Rated> {
     for (side, lu, product) in SIDES {
         let cube = (side * side * side) as f64 / 1e9;
         let unit = "Gflop a second";
-        let (ours, peers) = (factored(side), Vec::new());
+        let (ours, peers) = (factored(side, &cells(side * side)), Vec::new());
         all.push(Rated { what: lu, amount: 2.0 / 3.0 * cube, unit, ours, peers });
-        let (ours, peers) = (multiplied(side), vec![("matrixmultiply", called_once(side))]);
+        let (ours, peers) =
+            (multiplied(side, cells(side * side)), vec![("matrixmultiply", called_once(side))]);
         all.push(Rated { what: product, amount: 2.0 * cube, unit, ours, peers });
     }
     all
@@ -55,23 +57,6 @@ fn transform() -> Rated {
     let amount = 5.0 * count as f64 * f64::from(count.ilog2()) / 1e9;
     let peers = vec![("rustfft", library)];
     Rated { what: "FFT of 256 x 256 points", amount, unit: "Gflop a second", ours, peers }
-}
-
-fn factored(side: usize) -> Work {
-    let all = cells(side * side);
-    let blocks = lu::Blocks::new(side, 0, 1, |row, column| all[column * side + row]);
-    Box::new(move |exchange| {
-        std::hint::black_box(blocks.clone().factor(exchange)?);
-        Ok(())
-    })
-}
-
-fn multiplied(side: usize) -> Work {
-    let all = cells(side * side);
-    Box::new(move |exchange| {
-        std::hint::black_box(matmul::product(exchange, side, &all, &all)?);
-        Ok(())
-    })
 }
 
 /// The library of our products, for the whole.

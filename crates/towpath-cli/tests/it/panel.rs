@@ -3,8 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use towpath::Task;
+use towpath::task::Envelope;
+use towpath::task::panel::{Counts, OverWhy, Panel, Parameter, Series, Told, View};
 
 use crate::support::{Vm, built, text};
 
@@ -49,6 +53,11 @@ fn a_job_is_seen_steered_and_ended_from_outside() {
     assert!(code == Some(255) && why.contains("`heater` is no change"), "{why}");
     let (code, _, why) = said(&vm, &["panel", "pipe"]);
     assert!(code == Some(255) && why.contains("no panel `pipe`"), "{why}");
+
+    // A refusal is not forgotten while it follows.
+    let both = ["panel", "rod", "heater=9999", "--follow", "--points", "1"];
+    let (code, told, why) = said(&vm, &both);
+    assert!(code == Some(1) && told.starts_with("mean  round"), "{told}{why}");
 
     // What comes of it is told as it comes, and drawn.
     let page = vm.file("page.html");
@@ -107,6 +116,80 @@ fn whoever_looks_on_may_be_killed_and_the_job_too() {
         "{}",
         text(&out.stderr)
     );
+}
+
+/// A task of this test that shows a panel and serves it until somebody wants it to stop.
+fn serve(vm: &Vm, host: usize) -> std::thread::JoinHandle<Counts> {
+    let mut task = Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap();
+    let mut panel = Panel::new("clock").unwrap();
+    let running = panel.parameter(Parameter::switch("running", true)).unwrap();
+    let ticks = panel.series(Series::curves("ticks", &["n"]).keep(10)).unwrap();
+    panel.show(&mut task).unwrap();
+    std::thread::spawn(move || {
+        for n in 0_u32.. {
+            panel.serve(&mut task).unwrap();
+            panel.push(&mut task, ticks, n.into(), &[n.into()]).unwrap();
+            if panel.value(running).unwrap() < 1.0 {
+                break;
+            }
+            task.wait(Some(Duration::from_millis(1))).unwrap();
+        }
+        // There may be nobody who takes the name away.
+        panel.finish(&mut task).unwrap();
+        panel.counts()
+    })
+}
+
+#[test]
+fn a_panel_outlives_the_founder_and_is_followed_meanwhile() {
+    let vm = Vm::up(2);
+    let shows = serve(&vm, 2);
+    // It is a task of host 2, too: that of host 1 ends with its daemon.
+    let mut follows = Task::enrol_at(&vm.vm_dir().host(2).join("task.sock"), None).unwrap();
+    let mut view = View::open(&mut follows, "clock").unwrap();
+    Vm::signal(vm.pid(1), "-KILL");
+    let (code, _, why) = said(&vm, &["panel", "clock"]);
+    assert!(code == Some(255), "nobody leads: {why}");
+    for _ in 0..100 {
+        let told = view.next(&mut follows, Some(Duration::from_mins(1))).unwrap();
+        assert!(matches!(told, Some(Told::Point(_))), "{told:?}");
+    }
+    assert_eq!(said(&vm, &["up"]).0, Some(0));
+    let (code, told, why) = said(&vm, &["panel", "clock"]);
+    assert!(code == Some(0) && told.contains("ticks  step "), "{told}{why}");
+    // Ended while nobody leads again: followers are told so.
+    Vm::signal(vm.pid(1), "-KILL");
+    view.set(&mut follows, "running", 0.0).unwrap();
+    let end = loop {
+        match view.next(&mut follows, Some(Duration::from_mins(1))).unwrap() {
+            Some(Told::Over(why)) => break why,
+            told => assert!(told.is_some(), "in time"),
+        }
+    };
+    assert_eq!(end, OverWhy::Ended);
+    shows.join().unwrap();
+}
+
+#[test]
+fn what_a_stranger_sends_there_is_counted_and_holds_nobody_up() {
+    let vm = Vm::up(2);
+    let shows = serve(&vm, 2);
+    let mut task = Task::enrol_at(&vm.vm_dir().host(1).join("task.sock"), None).unwrap();
+    let mut view = View::open(&mut task, "clock").unwrap();
+    // As the library writes to it: in its context, with its tag; only what is said makes no sense.
+    let mut stranger = Task::enrol_at(&vm.vm_dir().host(1).join("task.sock"), None).unwrap();
+    let tag = "clock".bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let envelope = Envelope { tag: tag.cast_signed(), context: (1 << 31) + 3, format: 0 };
+    for n in 0..5000_u32 {
+        stranger.send_with(view.panel(), envelope, &n.to_le_bytes()[..n as usize % 5]).unwrap();
+    }
+    let begun = Instant::now();
+    view.set(&mut task, "running", 0.0).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let counts = shows.join().unwrap();
+    assert!(counts.malformed > 1000 && counts.set == 1, "{counts:?}");
 }
 
 #[test]

@@ -331,13 +331,7 @@ impl Association {
             if !lasts {
                 continue;
             }
-            match self.handle_frame(now, at, frame, memory) {
-                Ok(()) => {}
-                Err(Refused::NoRoom) => refused = true,
-                Err(Refused::Fault) => {
-                    self.fault(now, "message beyond its credit or length", memory);
-                }
-            }
+            refused |= self.take_frame(now, at, frame, memory);
             if !self.is_open() {
                 return;
             }

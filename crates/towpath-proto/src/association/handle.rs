@@ -158,13 +158,7 @@ impl Association {
             if says && !matches!(frame, Frame::Ping | Frame::Note(_) | Frame::Rebuilt(_)) {
                 self.liveness.active();
             }
-            match self.handle_frame(now, path, frame, memory) {
-                Ok(()) => {}
-                Err(Refused::NoRoom) => refused = true,
-                Err(Refused::Fault) => {
-                    self.fault(now, "message beyond its credit or length", memory);
-                }
-            }
+            refused |= self.take_frame(now, path, frame, memory);
             if !self.is_open() {
                 return;
             }
@@ -180,8 +174,26 @@ impl Association {
         }
     }
 
+    /// Handles a frame; true: there was no room for it. One that breaks a rule ends all.
+    pub(super) fn take_frame(
+        &mut self,
+        now: Instant,
+        path: usize,
+        frame: Frame<'_>,
+        memory: &mut dyn Memory,
+    ) -> bool {
+        match self.handle_frame(now, path, frame, memory) {
+            Ok(()) => false,
+            Err(Refused::NoRoom) => true,
+            Err(Refused::Fault) => {
+                self.fault(now, "message beyond its credit or length", memory);
+                false
+            }
+        }
+    }
+
     // tidy: dispatch
-    pub(super) fn handle_frame(
+    fn handle_frame(
         &mut self,
         now: Instant,
         path: usize,

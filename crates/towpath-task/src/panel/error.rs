@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use towpath_vm::panel::{BoardError, Misfit, Refusal, ValueError};
+use towpath_vm::panel::{BoardError, Misfit, OverWhy, Refusal, ValueError};
 use towpath_wire::TaskId;
 
 use crate::error::{AskError, Full, Lost, RecvError, SendError};
@@ -41,6 +41,18 @@ pub enum PanelError {
     /// The panel's task has ended.
     #[error("task {0}, which showed the panel, has ended")]
     Ended(TaskId),
+    /// The panel tells this task nothing more, and takes nothing of it.
+    #[error("panel `{name}` tells this task no more: {}", match .why {
+        OverWhy::Ended => "it has ended",
+        OverWhy::CutOff => "the task took too little for too long",
+        OverWhy::Asked => "the task wanted so",
+    })]
+    Over {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: OverWhy,
+    },
     /// The panel's task has not answered.
     #[error(
         "task {task} has not answered for {} s\n\

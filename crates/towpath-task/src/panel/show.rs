@@ -12,6 +12,7 @@ use towpath_wire::talk::Tag;
 
 use super::error::PanelError;
 use super::place::{FROM_PANELS, MAILBOX, TO_PANELS, look_up, tag_of};
+use crate::deadline::Deadline;
 use crate::error::{AskError, SendError};
 use crate::message::Envelope;
 use crate::task::Task;
@@ -238,19 +239,18 @@ impl Panel {
         }
         self.serve(task)?;
         self.board.end();
-        let until = Instant::now() + patience;
+        let deadline = Deadline::after(Some(patience));
         loop {
             self.looked = None;
             self.serve(task)?;
             if self.board.followers().next().is_none() {
                 break;
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if deadline.is_over() {
                 self.end_now(task);
                 break;
             }
-            task.wait(Some(left.min(10 * LOOK_EVERY)))?;
+            task.wait(Some(10 * LOOK_EVERY))?;
         }
         self.is_shown = false;
         Ok(())

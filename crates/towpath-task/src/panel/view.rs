@@ -235,9 +235,7 @@ impl View {
     ) -> Result<(), PanelError> {
         let number = self.number_of(name)?;
         self.parameters()[usize::from(number)].check(value)?;
-        if self.over.is_some() {
-            return Err(PanelError::Ended(self.panel));
-        }
+        self.is_told()?;
         let (asked, words) = self.viewed.set(number, value);
         self.say(task, &words)?;
         let deadline = Deadline::after(Some(patience));
@@ -255,9 +253,7 @@ impl View {
                         return Err(PanelError::Nonsense { task: self.panel, why });
                     }
                     self.waiting.push_back(told);
-                    if self.over.is_some() {
-                        return Err(PanelError::Ended(self.panel));
-                    }
+                    self.is_told()?;
                 }
                 Came::Nothing => {}
             }
@@ -268,6 +264,13 @@ impl View {
     pub fn read(&self, name: &str, text: &str) -> Result<f64, PanelError> {
         let number = self.number_of(name)?;
         Ok(self.parameters()[usize::from(number)].read(text)?)
+    }
+
+    fn is_told(&self) -> Result<(), PanelError> {
+        match self.over {
+            Some(why) => Err(PanelError::Over { name: self.name.clone(), why }),
+            None => Ok(()),
+        }
     }
 
     fn number_of(&self, name: &str) -> Result<u16, PanelError> {
@@ -285,14 +288,15 @@ impl View {
         if self.over.is_some() {
             return Ok(());
         }
-        self.say(task, &self.viewed.close())?;
+        let mut said = self.say(task, &self.viewed.close()).map(|()| Came::Nothing);
         let deadline = Deadline::after(Some(CLOSE_PATIENCE));
         while self.over.is_none() {
-            match self.take(task, deadline) {
+            match said {
                 Ok(Came::Told(_) | Came::Nothing) => {}
                 Ok(Came::Late) | Err(PanelError::Ended(_)) => break,
                 Err(other) => return Err(other),
             }
+            said = self.take(task, deadline);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use towpath_wire::TaskId;
 
@@ -87,6 +88,8 @@ pub struct Counts {
     pub set: u64,
     /// Changes that were refused.
     pub refused: u64,
+    /// Tasks that were not even asked whether they may follow: too many did at once.
+    pub turned_away: u64,
     /// Messages that make no sense, or are of a task that does not follow.
     pub malformed: u64,
     /// Followers that took nothing any more, and are told nothing any more.
@@ -223,7 +226,15 @@ impl Board {
             refused: VecDeque::new(),
             is_shown: false,
             is_over: false,
-            counts: Counts { told: 0, lost: 0, set: 0, refused: 0, malformed: 0, cut_off: 0 },
+            counts: Counts {
+                told: 0,
+                lost: 0,
+                set: 0,
+                refused: 0,
+                turned_away: 0,
+                malformed: 0,
+                cut_off: 0,
+            },
         }
     }
 
@@ -275,9 +286,9 @@ impl Board {
         Ok(SeriesId(self.series.len() as u16 - 1))
     }
 
-    /// From now on nothing is added.
+    /// From now on nothing is added, and others may follow; also after an end.
     pub const fn show(&mut self) {
-        self.is_shown = true;
+        (self.is_shown, self.is_over) = (true, false);
     }
 
     /// All parameters, by number, as they are now.
@@ -331,26 +342,20 @@ impl Board {
         self.at(parameter)?.check(value)?;
         let old = core::mem::replace(&mut self.parameters[usize::from(parameter.0)].value, value);
         if old.to_bits() != value.to_bits() || by.is_some() {
-            let say = words(&FromPanel::Changed { parameter: parameter.0, value, by });
-            self.tell_all(&say);
+            let say = FromPanel::Changed { parameter: parameter.0, value, by };
+            self.tell(0..self.followers.len(), &say);
         }
         Ok(())
     }
 
-    fn tell_all(&mut self, say: &Words) {
-        for follower in &mut self.followers {
-            if !follower.tell(Arc::clone(say)) {
+    /// Tells some of the followers what they must not miss.
+    fn tell(&mut self, which: Range<usize>, say: &FromPanel) {
+        let say = words(say);
+        for follower in &mut self.followers[which] {
+            if !follower.tell(Arc::clone(&say)) {
                 self.counts.cut_off += 1;
                 follower.cut_off(OverWhy::CutOff);
             }
-        }
-    }
-
-    fn tell(&mut self, number: usize, say: &FromPanel) {
-        let follower = &mut self.followers[number];
-        if !follower.tell(words(say)) {
-            self.counts.cut_off += 1;
-            follower.cut_off(OverWhy::CutOff);
         }
     }
 
@@ -403,6 +408,8 @@ impl Board {
                 self.forget(from);
                 if self.asking.len() < ASKING_MAX {
                     self.asking.push_back((from, nonce, room));
+                } else {
+                    self.counts.turned_away += 1;
                 }
             }
             (Ok(ToPanel::Taken { bytes }), Some(number)) => self.followers[number].took(bytes),
@@ -411,20 +418,22 @@ impl Board {
                 let is_set = outcome.is_ok();
                 *(if is_set { &mut self.counts.set } else { &mut self.counts.refused }) += 1;
                 let outcome = outcome.map_err(|why| why.to_string());
-                self.tell(number, &FromPanel::Answer { question, outcome });
+                self.tell(number..number + 1, &FromPanel::Answer { question, outcome });
                 return is_set;
             }
             (Ok(ToPanel::Unfollow), Some(number)) => {
                 self.followers[number].cut_off(OverWhy::Asked);
             }
+            // It did not wait until it was let in.
+            (Ok(ToPanel::Unfollow), None) => self.forget(from),
             (Err(_), _) | (Ok(_), None) => self.counts.malformed += 1,
         }
         false
     }
 
-    /// Answers those that want to follow, a few at a time.
+    /// Answers those that want to follow, a few at a time; all, where nobody may any more.
     pub fn let_in(&mut self) {
-        for _ in 0..LET_IN {
+        for _ in 0..if self.is_over { ASKING_MAX } else { LET_IN } {
             let Some((from, nonce, room)) = self.asking.pop_front() else { return };
             self.follow(from, nonce, room);
         }

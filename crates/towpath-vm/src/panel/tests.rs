@@ -245,6 +245,7 @@ fn many_that_want_to_follow_cost_no_more_than_their_questions() {
         board.handle(task(1 + n as u32 % 500), &first);
     }
     assert_eq!(board.waiting_bytes(), 0, "nothing is written before somebody is let in");
+    assert!(board.counts().turned_away > 0, "{:?}", board.counts());
     for _ in 0..ASKING_MAX {
         board.let_in();
     }
@@ -290,6 +291,17 @@ fn an_end_says_why_and_nobody_follows_after_it() {
     deliver(&mut board, &mut [&mut late]);
     let why = late.view.handle(&late.way.pop_front().unwrap()).unwrap_err();
     assert_eq!(why, Misfit::Refused(Refusal::Ended));
+    // It may be shown again.
+    board.show();
+    let mut again = Follower::new(3, &mut board, ROOM);
+    again.read_all(&mut board);
+    assert!(again.view.is_shown());
+    // Who gives up before it was let in is not.
+    let (view, first) = Viewed::begin(4, ROOM);
+    board.handle(task(4), &first);
+    board.handle(task(4), &view.close());
+    board.let_in();
+    assert_eq!(board.followers().collect::<Vec<_>>(), [again.id]);
 }
 
 #[test]
