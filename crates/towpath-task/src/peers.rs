@@ -10,7 +10,8 @@ use towpath_vm::matching::Wanted;
 use towpath_wire::TaskId;
 use towpath_wire::talk::{MULTICAST_MAX, Tag};
 
-use crate::error::{Full, SendError};
+use crate::deadline::Deadline;
+use crate::error::{Full, RecvError, SendError};
 use crate::loan::Sealed;
 use crate::message::{Envelope, Message};
 use crate::parts::directs::Route;
@@ -25,6 +26,8 @@ pub(crate) struct Peers {
     pub(crate) over: Vec<Arc<AtomicBool>>,
     pub(crate) context: u32,
     pub(crate) standing: Standing,
+    /// Members have told something that the team's operations have not been held against.
+    pub(crate) news: bool,
 }
 
 /// What members tell of the team in `context`.
@@ -43,8 +46,13 @@ impl Peers {
     }
 
     /// Whether a member has told something that [`Peers::listen`] has not taken.
-    pub(crate) fn has_notice(&self, task: &Task) -> bool {
+    fn has_notice(&self, task: &Task) -> bool {
         task.endpoint.probe(&notices(self.context)).is_some()
+    }
+
+    /// Whether a member has told something that the team does not know of.
+    pub(crate) fn has_news(&self, task: &Task) -> bool {
+        self.news || self.has_notice(task)
     }
 
     /// Takes what members have told of the team.
@@ -53,6 +61,7 @@ impl Peers {
             let message = Message::new(waiting);
             if let Some(from) = self.rank_of(message.src()) {
                 self.standing.heard(from, message.bytes());
+                self.news = true;
             }
         }
     }
@@ -66,11 +75,12 @@ impl Peers {
         to: &[u32],
         say: &Say,
     ) -> Result<(), TeamError> {
-        let to: Vec<TaskId> = to.iter().map(|rank| self.members[*rank as usize]).collect();
+        let tasks: Vec<TaskId> = to.iter().map(|rank| self.members[*rank as usize]).collect();
         loop {
-            match self.try_send(task, number.cast_signed().into(), &to, say) {
+            match self.try_send(task, number.cast_signed().into(), &tasks, say) {
                 // Its end is told to the machine by the watch.
-                Ok(()) | Err(SendError::NoTask(_)) => return Ok(()),
+                Ok(()) => return Ok(self.see_through(task, to)?),
+                Err(SendError::NoTask(_)) => return Ok(()),
                 Err(SendError::Full(_)) if self.has_notice(task) => self.listen(task),
                 Err(e) => return Err(e.into()),
             }
@@ -80,8 +90,36 @@ impl Peers {
         }
     }
 
+    /// Waits until nothing is left here of what was sent to those of `to` that need it. A send
+    /// that is called off in its midst leaves its rest to the task's next calls; and whoever is
+    /// over with an operation, or fails, may make none.
+    fn see_through(&mut self, task: &mut Task, to: &[u32]) -> Result<(), SendError> {
+        while !task.routes.is_idle() {
+            let has_left = |peers: &Self, task: &mut Task| {
+                let needs = |rank: &&u32| !peers.needs_nothing(**rank);
+                to.iter().filter(needs).any(|rank| task.has_left(peers.members[*rank as usize]))
+            };
+            if !has_left(self, task) {
+                break;
+            }
+            task.sending.team = Some(self.context);
+            let peers = &*self;
+            let waited =
+                task.wait_for(Deadline::NEVER, &mut |task| (!has_left(peers, task)).then_some(()));
+            task.sending.team = None;
+            match waited {
+                Ok(_) => task.flush()?,
+                Err(RecvError::Full(_)) if self.has_notice(task) => self.listen(task),
+                // As with any send of a task that takes nothing in.
+                Err(RecvError::Full(_)) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// One try, which fails with [`SendError::Full`], too, where it would wait and a member tells
-    /// something; then nothing is sent.
+    /// something; then nothing is sent. What has begun is sent; the rest of it perhaps later.
     fn try_send(
         &self,
         task: &mut Task,
@@ -115,25 +153,29 @@ impl Peers {
 
     /// Tells all who have not ended, and not told so themselves, that the team is broken: first
     /// those that take it at once. Who can not be told, since this task is full or has lost its
-    /// daemon, is not.
+    /// daemon, is not. What was sent to them before goes, too.
     pub(crate) fn tell(&mut self, task: &mut Task, own: u32, say: &Say) {
-        let all = 0..self.members.len() as u32;
-        let (soon, late): (Vec<u32>, Vec<u32>) = all
-            .filter(|rank| *rank != own && !self.needs_nothing(*rank))
+        let all = (0..self.members.len() as u32).filter(|rank| *rank != own);
+        let (soon, mut late): (Vec<u32>, Vec<u32>) = all
+            .filter(|rank| !self.needs_nothing(*rank))
             .partition(|rank| task.takes_short(self.members[*rank as usize]));
-        let soon: Vec<TaskId> = soon.iter().map(|rank| self.members[*rank as usize]).collect();
-        for to in soon.chunks(MULTICAST_MAX) {
-            let _ = self.try_send(task, NOTICE, to, say);
+        for ranks in soon.chunks(MULTICAST_MAX) {
+            let to: Vec<TaskId> = ranks.iter().map(|rank| self.members[*rank as usize]).collect();
+            if self.try_send(task, NOTICE, &to, say).is_err() {
+                late.extend(ranks);
+            }
         }
-        for rank in late {
-            let to = [self.members[rank as usize]];
-            while !self.needs_nothing(rank)
+        for rank in &late {
+            let to = [self.members[*rank as usize]];
+            while !self.needs_nothing(*rank)
                 && let Err(SendError::Full(_)) = self.try_send(task, NOTICE, &to, say)
                 && self.has_notice(task)
             {
                 self.listen(task);
             }
         }
+        let all = [soon, late].concat();
+        let _ = self.see_through(task, &all);
     }
 
     fn needs_nothing(&self, rank: u32) -> bool {
@@ -142,6 +184,11 @@ impl Peers {
 }
 
 impl Task {
+    /// Whether something that was sent to `peer` goes out only when this task makes calls.
+    fn has_left(&mut self, peer: TaskId) -> bool {
+        self.is_behind(peer) || !self.has_written(peer)
+    }
+
     /// Whether a short message to `to` goes out without a wait.
     fn takes_short(&mut self, to: TaskId) -> bool {
         if self.is_behind(to) {

@@ -385,7 +385,7 @@ impl Team {
             let news = task.wait_for(deadline, &mut |task| {
                 let mut all = underway.iter_mut().enumerate();
                 let came = all.find_map(|(at, op)| Some(News::Of(at, op.news(task, peers)?)));
-                came.or_else(|| peers.has_notice(task).then_some(News::Notice))
+                came.or_else(|| peers.has_news(task).then_some(News::Notice))
             })?;
             let (at, came) = match news {
                 Some(News::Of(at, came)) => (at, came),
@@ -425,6 +425,7 @@ impl Team {
     /// Hears what members tell of the team.
     fn listen(&mut self, task: &mut Task) {
         self.peers.listen(task);
+        self.peers.news = false;
         let standing = &self.peers.standing;
         let open = self.underway.iter().filter(|op| op.result.is_none());
         let broken = open.map(|op| op.number).find_map(|n| Some((n, standing.error_of(n)?)));

@@ -103,7 +103,7 @@ impl Pool {
             let over = &team.peers;
             let came = task.wait_for(crate::deadline::Deadline::NEVER, &mut |task| {
                 let is_here = task.endpoint.probe(&given).is_some();
-                let has_ended = over.has_ended(victim as u32) || over.has_notice(task);
+                let has_ended = over.has_ended(victim as u32) || over.has_news(task);
                 (is_here || has_ended || task.endpoint.probe(&asks).is_some()).then_some(())
             })?;
             debug_assert!(came.is_some(), "a wait without end");

@@ -109,7 +109,7 @@ impl Task {
         }
         Ok(Team {
             layout,
-            peers: Peers { members, over, context, standing: Standing::default() },
+            peers: Peers { members, over, context, standing: Standing::default(), news: false },
             next: 0,
             underway: Vec::new(),
             has_failed: false,

@@ -10,10 +10,11 @@
 //! **Why nobody waits for ever**, as long as members that live go on calling until their first
 //! error. Of all operations in which some member waits for ever take the first. One of those who
 //! wait there waits for a member that is not waiting in it. That one has not ended: ends are told
-//! to all. It is not over with the operation: then it has sent its part. It does not wait for ever
-//! in an earlier one, so that it comes to this one, or fails before or in it. If it fails, it has
-//! told whoever waits, or has ended while it told: then that is told. Hence every member tells,
-//! also one that failed because it was told. A member that has told needs to be told nothing.
+//! to all. It is not over with the operation: then it has sent its part, of which nothing is left
+//! that would need another call of it. It does not wait for ever in an earlier one, so that it
+//! comes to this one, or fails before or in it. If it fails, it has told whoever waits, or has
+//! ended while it told: then that is told. Hence every member tells, also one that failed because
+//! it was told. A member that has told needs to be told nothing.
 //!
 //! So a broken team of n costs n (n − 1) messages at most.
 //!
