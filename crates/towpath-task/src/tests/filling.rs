@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use towpath_io::shared::Head;
 use towpath_vm::matching::Wanted;
+use towpath_vm::talk::ToTask;
 use towpath_wire::TaskId;
 
 use super::actors::ANY;
@@ -106,4 +107,34 @@ fn what_comes_behind_a_message_that_is_filled_waits_for_it() {
         count += 1;
     });
     assert!(count > 0);
+}
+
+#[test]
+fn what_a_receive_has_copied_in_part_when_its_sender_ends_is_there_whole() {
+    for round in 0..ROUNDS {
+        let (mut task, _side, [mut peer, _other]) = with_played_peers();
+        let (bytes, from, mut out) = (pattern(round), peer.side.id, vec![0; LEN]);
+        let wanted = Wanted::any().from(from).tag(1);
+        let head = Head { tag: 1, context: 0, seq: 0, format: 0, total: LEN as u64, offset: 0 };
+        let head = Head { seq: peer.next, ..head };
+        let (mut in_part, mut received) = (false, false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| peer.out.push_copy(&head, &bytes).unwrap());
+            let before = task.rings.taken;
+            while task.rings.taken == before {
+                task.poll().unwrap();
+            }
+            in_part = task.rings.may_fill();
+            received = task.rings.copy_some(&wanted, &mut out, |_| true).is_some();
+        });
+        task.heard(ToTask::Gone { peer: from }).unwrap();
+        if received {
+            continue;
+        }
+        let got = task.try_recv(&wanted).unwrap().expect("it was sent before its sender ended");
+        assert!(got.bytes() == bytes, "from its first byte on");
+        if in_part {
+            return;
+        }
+    }
 }
