@@ -24,6 +24,20 @@ fn pattern(round: u8) -> Vec<u8> {
     (0..LEN).map(|at| (at >> 12) as u8 ^ (at as u8).wrapping_mul(31) ^ round).collect()
 }
 
+/// Of the next message of `peer`.
+fn head(peer: &Peer) -> Head {
+    Head { tag: 1, context: 0, seq: peer.next, format: 0, total: LEN as u64, offset: 0 }
+}
+
+/// Takes in until something of a ring is; whether that is still being filled.
+fn begun(task: &mut Task) -> bool {
+    let before = task.rings.taken;
+    while task.rings.taken == before {
+        task.poll().unwrap();
+    }
+    task.rings.may_fill()
+}
+
 /// Sends long messages of `peer` one by one, each while `receive` runs: it gets the task, whether
 /// the message was seen while it was filled, the sender, and the bytes, and receives it.
 fn rounds(
@@ -34,19 +48,14 @@ fn rounds(
     let (mut seen, from) = (0, peer.side.id);
     for round in 0..ROUNDS {
         let bytes = pattern(round);
-        let head = Head { tag: 1, context: 0, seq: 0, format: 0, total: LEN as u64, offset: 0 };
-        let head = Head { seq: peer.next, ..head };
+        let head = head(peer);
         peer.next += 1;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 peer.out.push_copy(&head, &bytes).unwrap();
                 peer.out.wake();
             });
-            let before = task.rings.taken;
-            while task.rings.taken == before {
-                task.poll().unwrap();
-            }
-            let filling = task.rings.may_fill();
+            let filling = begun(task);
             receive(task, filling, from, &bytes);
             seen += usize::from(filling);
         });
@@ -115,16 +124,11 @@ fn what_a_receive_has_copied_in_part_when_its_sender_ends_is_there_whole() {
         let (mut task, _side, [mut peer, _other]) = with_played_peers();
         let (bytes, from, mut out) = (pattern(round), peer.side.id, vec![0; LEN]);
         let wanted = Wanted::any().from(from).tag(1);
-        let head = Head { tag: 1, context: 0, seq: 0, format: 0, total: LEN as u64, offset: 0 };
-        let head = Head { seq: peer.next, ..head };
+        let head = head(&peer);
         let (mut in_part, mut received) = (false, false);
         std::thread::scope(|scope| {
             scope.spawn(|| peer.out.push_copy(&head, &bytes).unwrap());
-            let before = task.rings.taken;
-            while task.rings.taken == before {
-                task.poll().unwrap();
-            }
-            in_part = task.rings.may_fill();
+            in_part = begun(&mut task);
             received = task.rings.copy_some(&wanted, &mut out, |_| true).is_some();
         });
         task.heard(ToTask::Gone { peer: from }).unwrap();
