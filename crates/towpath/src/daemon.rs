@@ -630,8 +630,6 @@ fn signals() -> Result<UnixStream, DaemonError> {
 
 #[cfg(test)]
 mod tests {
-    use towpath_task::place::SOCKET_VAR;
-
     use super::*;
 
     #[test]
@@ -639,8 +637,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let socket = dir.join(SOCK);
-        let mut command = Command::new("sleep");
-        let mut task = command.arg("600").env(SOCKET_VAR, dir.join(SOCKET_NAME)).spawn().unwrap();
+        let mut task = leftovers::tests::start(&dir.join(SOCKET_NAME));
         fs::write(&socket, "").unwrap();
         // It was not there a moment ago.
         let daemon = Lock::take(dir).unwrap().unwrap();

@@ -136,14 +136,27 @@ fn known<T>(tried: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
 
-    fn start(socket: &Path) -> Child {
+    /// A process that says it is a task of the daemon with this socket. Whoever starts a process
+    /// goes on before it is known by what it was started with: execve(2) lets its parent go while
+    /// it still has the old memory.
+    pub(crate) fn start(socket: &Path) -> Child {
         let mut command = Command::new("sleep");
-        command.arg("600").env(SOCKET_VAR, socket).stdin(Stdio::null()).spawn().unwrap()
+        let task = command.arg("600").env(SOCKET_VAR, socket).stdin(Stdio::null()).spawn().unwrap();
+        let environment = format!("/proc/{}/environ", task.id());
+        let name = SOCKET_VAR.as_bytes();
+        let is_known = || {
+            let environment = fs::read(&environment).unwrap();
+            environment.windows(name.len()).any(|part| part == name)
+        };
+        while !is_known() {
+            std::thread::yield_now();
+        }
+        task
     }
 
     #[test]
