@@ -1,5 +1,6 @@
 //! What a host knows of the ways that its tasks' messages take, for people who ask.
 
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;

@@ -221,12 +221,12 @@ impl Paths {
         self.list.len()
     }
 
-    /// Whether a path may carry data and control frames: any that is up, proven and not silent, or
-    /// any in use that is proven where none is.
+    /// Whether a path may carry data and control frames: any by which data goes, or any in use that
+    /// is proven where there is none.
     pub(super) fn may_carry(&self, path: usize) -> bool {
-        let fit = |p: &Path| p.standing.is_fit();
+        let none = || self.carriers().next().is_none();
         let p = &self.list[path];
-        fit(p) || (p.standing.is_proven() && !self.list.iter().any(fit) && !self.is_retired(p.id))
+        self.carries(p) || (p.standing.is_proven() && none() && !self.is_retired(p.id))
     }
 
     /// Those that can be counted on: the ones that data goes by, or all in use where there is none.

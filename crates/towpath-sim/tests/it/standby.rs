@@ -6,6 +6,7 @@ use std::time::Duration;
 use towpath_proto::Config;
 use towpath_proto::association::{PathState, PathStatus};
 use towpath_proto::coding::Coding;
+use towpath_wire::LinkId;
 
 use crate::paths::{Pair, mbit, ms};
 
@@ -22,9 +23,11 @@ fn is_silent(path: &PathStatus) -> bool {
     matches!(path.state, PathState::Silent(_))
 }
 
-/// Bytes that host 1 has sent by the second path, and those of packets with data among them.
+/// Bytes that host 1 has sent by the second link.
 fn sent_by_standby(pair: &Pair) -> u64 {
-    pair.paths()[1].counted.bytes_sent
+    let paths = pair.paths();
+    let path = paths.iter().find(|path| path.link == LinkId(1));
+    path.expect("there is one").counted.bytes_sent
 }
 
 #[test]
