@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use towpath::protocol::{Network, Way, WayState};
+use towpath::protocol::{Coded, Network, Way, WayState};
 use towpath::{Client, VmDir};
 use towpath_wire::HostId;
 
@@ -22,7 +22,8 @@ A path is a pair of links: one of this host, one of another. Hosts with several 
 --listen A --listen B`) find their paths by themselves, one for each network attachment of the host
 with fewer. RATE is what the path delivered of late at its best, SHARE its part of the bytes sent to
 that host, LOST datagrams that counted as lost, LEFT how often it was given up for the others and
-returned. Daemons on this machine are asked; for others, run it there.
+returned. Where packets are coded across the paths (`up --coding`), a line below says what came of
+it. Daemons on this machine are asked; for others, run it there.
 
 Exit status: 0 told, 255 could not.")]
 pub(crate) struct LinksArgs {
@@ -43,7 +44,9 @@ pub(crate) fn links(vm: &VmDir, args: &LinksArgs) -> anyhow::Result<ExitCode> {
         let rows = all.iter().flat_map(|(me, network)| {
             network.paths.iter().map(|way| with_hosts(*me, network, way_json(network, way)))
         });
-        putln!("{}", json!({ "paths": rows.collect::<Vec<_>>() }))?;
+        let coding = all.iter().map(|(me, n)| with_hosts(*me, n, json!(n.coding)));
+        let coding = coding.collect::<Vec<_>>();
+        putln!("{}", json!({ "paths": rows.collect::<Vec<_>>(), "coding": coding }))?;
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {
@@ -67,6 +70,9 @@ pub(crate) fn links(vm: &VmDir, args: &LinksArgs) -> anyhow::Result<ExitCode> {
         for way in &network.paths {
             putln!("{}", line(*me, network, way))?;
         }
+        if let Some(coded) = coded(&network.coding) {
+            putln!("{:<6} {:<6} {coded}", me.to_string(), network.host.to_string())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,6 +95,19 @@ fn line(me: HostId, network: &Network, way: &Way) -> String {
     )
 }
 
+/// What is coded across the paths to a host, if anything is.
+fn coded(coding: &Coded) -> Option<String> {
+    let Coded { usual, groups, parities_sent, rebuilt_there, .. } = coding;
+    let Coded { parities_received, rebuilt_here, unrebuilt, .. } = coding;
+    coding.is_used().then(|| {
+        format!(
+            "coded ({usual}): {groups} groups, {parities_sent} parities sent, {rebuilt_there} packets \
+             rebuilt there; {parities_received} received, {rebuilt_here} rebuilt here, {unrebuilt} \
+             groups not"
+        )
+    })
+}
+
 /// Its part of what was sent to that host.
 fn share(network: &Network, way: &Way) -> Option<f64> {
     let sum: u64 = network.paths.iter().map(|w| w.bytes_sent).sum();
@@ -102,6 +121,7 @@ const fn state(state: WayState) -> &'static str {
         WayState::Silent => "silent",
         WayState::Unproven => "unproven",
         WayState::Retired => "retired",
+        WayState::Standby => "standby",
     }
 }
 
@@ -118,6 +138,7 @@ pub(crate) fn why(way: &Way) -> String {
             if way.packets_received == 0 { ", and nothing came from there" } else { "" }
         ),
         WayState::Retired => "retired: used no more".into(),
+        WayState::Standby => "standby: it carries when no other path does".into(),
     }
 }
 

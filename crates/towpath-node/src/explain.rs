@@ -1,11 +1,12 @@
 //! What a host knows of the ways that its tasks' messages take, for people who ask.
 
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Bound;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use towpath_proto::association::{PathState, PathStatus};
+use towpath_proto::association::{CodingStats, PathState, PathStatus};
 use towpath_vm::channel::ChannelStatus;
 use towpath_vm::members::State;
 use towpath_wire::{HostId, TaskId};
@@ -81,6 +82,34 @@ pub struct Network {
     pub packets_lost: u64,
     /// Every path that there is, or was.
     pub paths: Vec<Way>,
+    /// What is coded across them.
+    pub coding: Coded,
+}
+
+/// Coding across the paths to another host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coded {
+    /// What this host codes by, as it is given to `up --coding`; channels may say otherwise.
+    pub usual: String,
+    /// Groups of packets that this host has coded.
+    pub groups: u64,
+    /// Packets of parity sent for them.
+    pub parities_sent: u64,
+    /// Packets that the other host did not get, and rebuilt.
+    pub rebuilt_there: u64,
+    /// Packets of parity that came from there.
+    pub parities_received: u64,
+    /// Packets that did not come from there, and were rebuilt here.
+    pub rebuilt_here: u64,
+    /// Groups from there of which too much was lost.
+    pub unrebuilt: u64,
+}
+
+impl Coded {
+    /// Whether anything was coded, here or there.
+    pub fn is_used(&self) -> bool {
+        self.groups > 0 || self.parities_received > 0
+    }
 }
 
 /// Why a path carries nothing, if so.
@@ -96,6 +125,8 @@ pub enum WayState {
     Unproven,
     /// It is used no more.
     Retired,
+    /// It is on standby, and carries nothing while another can.
+    Standby,
 }
 
 /// A path to another host: a pair of links.
@@ -197,6 +228,7 @@ impl Node {
             PathState::Silent(_) => WayState::Silent,
             PathState::Unproven => WayState::Unproven,
             PathState::Retired => WayState::Retired,
+            PathState::Standby => WayState::Standby,
         };
         let addrs = self.config.links.addrs();
         let counted = path.counted;
@@ -221,6 +253,18 @@ impl Node {
         }
     }
 
+    fn coded(&self, CodingStats { encoder, decoder, delivered, .. }: &CodingStats) -> Coded {
+        Coded {
+            usual: self.config.proto.coding.usual.to_string(),
+            groups: encoder.groups,
+            parities_sent: encoder.sent,
+            rebuilt_there: *delivered,
+            parities_received: decoder.received,
+            rebuilt_here: decoder.rebuilt,
+            unrebuilt: decoder.unrebuilt,
+        }
+    }
+
     fn network(&self, host: HostId) -> Option<Network> {
         let association = self.endpoint.association(self.peers.up(host)?)?;
         let stats = association.stats();
@@ -234,6 +278,7 @@ impl Node {
             packets_sent: stats.packets_sent,
             packets_lost: stats.packets_lost,
             paths: association.paths().map(|p| self.way(&p)).collect(),
+            coding: self.coded(&stats.paths.coding),
         })
     }
 

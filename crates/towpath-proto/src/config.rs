@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use towpath_wire::{VersionRange, WIRE_VERSIONS};
+use towpath_wire::{LinkId, VersionRange, WIRE_VERSIONS};
 
 use crate::coding::CodingConfig;
 use crate::congestion::CongestionKind;
@@ -55,6 +55,9 @@ pub struct Config {
     pub congestion: CongestionKind,
     /// Which of several paths carry data, of channels that do not say.
     pub stripe: StripeKind,
+    /// Bit `n`: link `n` is on standby. A path that leaves by it carries only while none of another
+    /// link can.
+    pub standby: u16,
     /// What is coded across paths, and what that may take.
     pub coding: CodingConfig,
     /// A deliberate bug.
@@ -250,6 +253,13 @@ pub enum Plant {
     RebuiltOffByOne,
 }
 
+impl Config {
+    /// Whether what leaves by a link does so only while nothing can by another.
+    pub(crate) fn is_standby(&self, link: LinkId) -> bool {
+        1u16.checked_shl(link.0.into()).is_some_and(|bit| self.standby & bit != 0)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -271,6 +281,7 @@ impl Default for Config {
             trusted: false,
             congestion: CongestionKind::Tolerant,
             stripe: StripeKind::Earliest,
+            standby: 0,
             coding: CodingConfig::default(),
             #[cfg(plant)]
             plant: Plant::None,

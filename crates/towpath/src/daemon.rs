@@ -10,7 +10,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -93,6 +93,8 @@ pub struct DaemonOptions {
     pub stripe: Option<StripeKind>,
     /// How what it sends to other hosts is coded across paths; `None`: not at all.
     pub coding: Option<Coding>,
+    /// Of the addresses that it receives at, those that it sends by only while it can by no other.
+    pub standby: Vec<IpAddr>,
     /// What the guard passed on.
     pub engine: EngineArgs,
 }
@@ -213,6 +215,11 @@ pub enum DaemonError {
     /// It should receive at none, or too many.
     #[error("{0} addresses to receive at, limits 1 and {LINKS_MAX}")]
     Links(usize),
+    /// An address is to be on standby that it does not receive at.
+    #[error(
+        "{0} is to be on standby, and this host does not listen there\nhint: add --listen {0}:0"
+    )]
+    Standby(IpAddr),
     /// The engine cannot go on.
     #[error("{why}{}", join_hint(.why))]
     Engine {
@@ -457,7 +464,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         paced: options.link_rate.is_some(),
         voters: options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1),
         keeps_table: true,
-        proto: proto_config(options, saved.as_ref()),
+        proto: proto_config(options, saved.as_ref(), standby(&options.listen, &options.standby)?),
     };
     let node = beginning::node(options, config, crypto, clock.now(), saved)?;
     let listener = listen(&socket)?;
@@ -563,7 +570,16 @@ fn twice(addrs: &[SocketAddr]) -> Option<SocketAddr> {
     addrs.iter().enumerate().find(|at| again(*at)).map(|(_, addr)| *addr)
 }
 
-fn proto_config(options: &DaemonOptions, saved: Option<&Saved>) -> Config {
+/// Of these addresses, those of these hosts, as bits.
+fn standby(listen: &[SocketAddr], standby: &[IpAddr]) -> Result<u16, DaemonError> {
+    if let Some(none) = standby.iter().find(|ip| !listen.iter().any(|addr| addr.ip() == **ip)) {
+        return Err(DaemonError::Standby(*none));
+    }
+    let links = listen.iter().enumerate().filter(|(_, addr)| standby.contains(&addr.ip()));
+    Ok(links.fold(0, |bits, (link, _)| bits | 1 << link))
+}
+
+fn proto_config(options: &DaemonOptions, saved: Option<&Saved>, standby: u16) -> Config {
     let lost_after = lost_after_ms(options.lost_after_ms, saved.map(Saved::lost_after_ms));
     let lost_after = std::time::Duration::from_millis(lost_after.into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
@@ -571,7 +587,7 @@ fn proto_config(options: &DaemonOptions, saved: Option<&Saved>) -> Config {
     let coding =
         CodingConfig { usual: options.coding.unwrap_or_default(), ..CodingConfig::default() };
     let liveness = Liveness::after(lost_after);
-    Config { liveness, datagram_max, stripe, coding, ..Config::default() }
+    Config { liveness, datagram_max, stripe, standby, coding, ..Config::default() }
 }
 
 /// How long a silent host is waited for: as it is asked for, else as it was before.
@@ -651,6 +667,18 @@ mod tests {
         }
         assert!(!task.wait().unwrap().success());
         assert!(!socket.exists());
+    }
+
+    #[test]
+    fn links_on_standby_are_those_of_an_address_that_is_listened_at() {
+        let listen: Vec<SocketAddr> = ["10.0.0.1:1", "10.1.0.1:1", "[fd00::1]:1", "10.1.0.1:2"]
+            .map(|a| a.parse().unwrap())
+            .into();
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(standby(&listen, &[]).unwrap(), 0);
+        assert_eq!(standby(&listen, &[ip("10.1.0.1"), ip("fd00::1")]).unwrap(), 0b1110);
+        let none = standby(&listen, &[ip("10.2.0.1")]).unwrap_err().to_string();
+        assert!(none.starts_with("10.2.0.1 is to be on standby"), "{none}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 pub use towpath_node::explain::{
-    DirectState, Exchange, Explanation, Network, TaskLoad, Way, WayState,
+    Coded, DirectState, Exchange, Explanation, Network, TaskLoad, Way, WayState,
 };
 pub use towpath_node::{VoterSeen, VotersSeen};
 pub use towpath_vm::RequestEvent as TaskEvent;

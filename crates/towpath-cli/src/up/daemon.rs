@@ -130,6 +130,7 @@ fn options(vm: &VmDir, args: &DaemonArgs, engine: EngineArgs) -> anyhow::Result<
         link_rate: args.tuning.link_rate,
         stripe: args.tuning.stripe,
         coding: args.tuning.coding,
+        standby: args.tuning.standby.clone(),
         engine,
     })
 }

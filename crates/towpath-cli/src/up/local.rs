@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +61,11 @@ pub(crate) struct Tuning {
     /// docs/paths.md). Counts for what hosts send that are started on this machine
     #[arg(long, value_name = "K+M", value_parser = daemon::coding_of)]
     pub(crate) coding: Option<Coding>,
+    /// One of the addresses of --listen that is for emergencies, or costs: nothing of tasks leaves
+    /// by it while another one carries. Several times for several. Counts for what hosts send that
+    /// are started on this machine: name the other end on its machine, too
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) standby: Vec<IpAddr>,
 }
 
 /// A rate that a link's packet scheduler knows.
@@ -163,6 +168,7 @@ impl Start<'_> {
             .args(tuning.lost_after_ms.iter().flat_map(|ms| lost_after(*ms)))
             .args(tuning.link_rate.iter().flat_map(|rate| paced(*rate)))
             .args(tuning.stripe.iter().flat_map(|kind| ["--stripe", kind.name()]))
+            .args(tuning.standby.iter().flat_map(|ip| ["--standby".to_string(), ip.to_string()]))
             .args(tuning.coding.iter().flat_map(|how| ["--coding".to_string(), how.to_string()]))
             .args(tuning.slots.iter().flat_map(|s| ["--slots".to_string(), s.to_string()]))
             .args(self.leading.args())

@@ -130,12 +130,18 @@ impl Association {
         }
     }
 
+    /// What is promised goes by its link, on standby or not.
+    fn may_carry(&self, path: usize, kind: GrantKind) -> bool {
+        let promised = kind.channel().is_some() && self.paths[path].standing.is_fit();
+        promised || self.paths.may_carry(path)
+    }
+
     fn has_work(&self, now: Instant, path: usize, kind: GrantKind) -> bool {
         let p = &self.paths[path];
         if p.standing.allowance() < PACKET_MIN as u64 {
             return false;
         }
-        let carries = self.paths.may_carry(path);
+        let carries = self.may_carry(path, kind);
         let copies = || kind.has_control() && self.striping.owes_copies(p.id);
         let parity = || kind.has_control() && self.owes_parity(path);
         let waits = || self.channels.has_data(kind.channel()) || copies() || parity();
@@ -210,7 +216,7 @@ impl Association {
         let mut items = ::core::mem::take(&mut self.scratch);
         items.clear();
         // Nothing may depend on what goes by one that may not carry.
-        let carries = self.paths.may_carry(path);
+        let carries = self.may_carry(path, kind);
         let mut eliciting = false;
         if control && carries {
             eliciting = self.write_control(now, &mut w, &mut items);
@@ -235,7 +241,7 @@ impl Association {
         let wants = asks || (carries && (probing || old)) || p.wants_ping();
         if control && !eliciting && w.room() > 0 && wants {
             w.frame(1, frame::emit_ping);
-            eliciting = carries;
+            eliciting = carries || p.standing.is_fit();
         }
         if let Some(member) = member {
             self.end_member(now, path, member, &mut w);

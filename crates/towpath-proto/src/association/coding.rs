@@ -104,7 +104,7 @@ pub(super) struct Member {
 impl Association {
     /// How many paths groups are laid across.
     fn coded_paths(&self) -> usize {
-        self.paths.iter().filter(|p| p.standing.is_fit()).count()
+        self.paths.carriers().count()
     }
 
     /// Whether some parity may go by a path.
@@ -129,15 +129,14 @@ impl Association {
         for (path, seen) in self.paths.iter().zip(&mut self.code.losses) {
             let counted = path.counted();
             seen.look(counted.packets_sent, counted.packets_lost);
-            worst = worst.max(if path.standing.is_fit() { seen.ppm } else { 0 });
+            worst = worst.max(if self.paths.carries(path) { seen.ppm } else { 0 });
         }
         coding.at_loss(worst)
     }
 
     /// What a member may hold: as much as a parity can carry on every path in use.
     fn coded_room(&self) -> usize {
-        let fit = self.paths.iter().filter(|p| p.standing.is_fit());
-        let least = fit.map(|p| p.datagram).min().unwrap_or_default();
+        let least = self.paths.carriers().map(|p| p.datagram).min().unwrap_or_default();
         usize::from(least).saturating_sub(DATA_HEADER + TAG + PARITY_OVERHEAD + SYMBOL_HEAD)
     }
 
@@ -197,7 +196,7 @@ impl Association {
 
     /// Parity waits: a link by which it may go is asked.
     fn pass_parity(&mut self) {
-        let takes = |n: &usize| self.paths[*n].standing.is_fit() && self.owes_parity(*n);
+        let takes = |n: &usize| self.paths.carries(&self.paths[*n]) && self.owes_parity(*n);
         if let Some(path) = (0..self.paths.len()).find(takes) {
             let link = self.paths[path].link;
             self.striping.ask(link);

@@ -180,9 +180,20 @@ impl Paths {
         }
     }
 
+    /// Whether data goes by this path: it is fit, and no other makes its standby needless.
+    pub(super) fn carries(&self, path: &Path) -> bool {
+        let first = |p: &Path| p.standing.is_fit() && !p.standing.is_standby();
+        path.standing.is_fit() && (!path.standing.is_standby() || !self.list.iter().any(first))
+    }
+
+    /// Those by which data goes.
+    pub(super) fn carriers(&self) -> impl Iterator<Item = &Path> {
+        self.list.iter().filter(|p| self.carries(p))
+    }
+
     /// Whether more than one may carry, so that there is a choice.
     pub(super) fn are_several(&self) -> bool {
-        self.list.len() > 1 && self.list.iter().filter(|p| p.standing.is_fit()).nth(1).is_some()
+        self.list.len() > 1 && self.carriers().nth(1).is_some()
     }
 
     pub(super) fn position(&self, id: PathId) -> Option<usize> {
@@ -210,20 +221,19 @@ impl Paths {
         self.list.len()
     }
 
-    /// Whether a path may carry data and control frames: any that is up, proven and not silent, or
-    /// any in use that is proven where none is.
+    /// Whether a path may carry data and control frames: any by which data goes, or any in use that
+    /// is proven where there is none.
     pub(super) fn may_carry(&self, path: usize) -> bool {
-        let fit = |p: &Path| p.standing.is_fit();
+        let none = || self.carriers().next().is_none();
         let p = &self.list[path];
-        fit(p) || (p.standing.is_proven() && !self.list.iter().any(fit) && !self.is_retired(p.id))
+        self.carries(p) || (p.standing.is_proven() && none() && !self.is_retired(p.id))
     }
 
-    /// Those that can be counted on: the ones that are up and not silent, or all in use where none
-    /// is.
+    /// Those that can be counted on: the ones that data goes by, or all in use where there is none.
     fn living(&self) -> impl Iterator<Item = &Path> {
-        let none = !self.list.iter().any(|p| p.standing.is_fit());
+        let none = self.carriers().next().is_none();
         let used = move |p: &Path| p.standing.is_proven() && !self.is_retired(p.id);
-        self.list.iter().filter(move |p| p.standing.is_fit() || (none && used(p)))
+        self.list.iter().filter(move |p| self.carries(p) || (none && used(p)))
     }
 
     /// The smoothed round trip of the quickest path that is up: what is late for it is late.

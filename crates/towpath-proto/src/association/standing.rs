@@ -39,6 +39,10 @@ const ASKED_AFTER_LONG: u32 = 240;
 /// But after so long at the latest.
 const ASKED_MAX: Duration = Duration::from_secs(30);
 
+/// A path on standby is asked so often whether it would carry: it is known before it is needed that
+/// it would not, and what translates its address does not forget it.
+const STANDBY_ASKED: Duration = Duration::from_secs(15);
+
 /// How long after a packet to a path that has been silent for `silence` the next one goes out.
 fn asked_after(silence: Duration, timeout: Duration) -> Duration {
     let most = ASKED_SOON.max(silence / ASKED_AFTER_LONG).min(ASKED_MAX);
@@ -86,6 +90,9 @@ enum Look {
 pub(super) struct Standing {
     /// Its link has a carrier, and it is not retired.
     pub(super) up: bool,
+    /// It is on standby, and carries only while no other can that is not; it is to be asked then
+    /// whether it would.
+    standby: Option<Instant>,
     /// Since when what is under way waits, without any answer.
     waiting: Instant,
     /// What is known of the others in this wait.
@@ -110,9 +117,10 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(standby: bool) -> Self {
         Self {
             up: true,
+            standby: if standby { Some(Instant::ZERO) } else { None },
             waiting: Instant::ZERO,
             others: Others::Unasked,
             excused: Duration::ZERO,
@@ -129,6 +137,10 @@ impl Standing {
     /// True where it may carry anything.
     pub(super) const fn is_fit(&self) -> bool {
         self.up && self.proven && self.silence.is_none()
+    }
+
+    pub(super) const fn is_standby(&self) -> bool {
+        self.standby.is_some()
     }
 
     pub(super) const fn is_proven(&self) -> bool {
@@ -223,9 +235,10 @@ impl Standing {
         self.silence.is_some_and(|s| acknowledged >= s.first)
     }
 
-    /// When to ask a silent path again.
+    /// When to ask a silent path again, or one on standby.
     fn ask_at(&self) -> Option<Instant> {
-        self.silence.filter(|_| self.up).map(|s| s.next)
+        let next = self.silence.map_or(self.standby.filter(|_| self.proven), |s| Some(s.next));
+        next.filter(|_| self.up)
     }
 
     /// Its link has a carrier, or none.
@@ -270,13 +283,17 @@ impl Standing {
         }
     }
 
-    /// Asks a silent path, if it is time.
+    /// Asks a silent path, or one on standby, if it is time.
     fn ask_if_due(&mut self, now: Instant, timeout: Duration) {
-        let Some(silence) = self.silence.as_mut().filter(|s| self.up && s.next <= now) else {
+        if self.ask_at().is_none_or(|next| next > now) {
             return;
-        };
-        silence.asked = now;
-        silence.next = now + asked_after(now.since(silence.since), timeout);
+        }
+        if let Some(silence) = &mut self.silence {
+            silence.asked = now;
+            silence.next = now + asked_after(now.since(silence.since), timeout);
+        } else {
+            self.standby = Some(now + STANDBY_ASKED);
+        }
         self.ask = true;
     }
 
@@ -398,7 +415,7 @@ mod tests {
 
     /// A path on which something has waited since one second.
     fn waits() -> (Standing, Instant) {
-        let (mut path, since) = (Standing::new(), Instant::ZERO + Duration::from_secs(1));
+        let (mut path, since) = (Standing::new(false), Instant::ZERO + Duration::from_secs(1));
         path.departs(since, true);
         (path, since)
     }

@@ -90,11 +90,11 @@ impl Path {
         if left < self.datagram.into() { 0 } else { self.room(now).min(left) }
     }
 
-    fn view(&self, now: Instant, asking: LinkId, weight: u32) -> PathView {
+    fn view(&self, now: Instant, asking: LinkId, (up, weight): (bool, u32)) -> PathView {
         PathView {
             id: self.id,
             room: self.room_beside(now),
-            up: self.standing.is_fit(),
+            up,
             asks: self.link == asking,
             in_flight: self.in_flight(),
             rate: self.rate_hoped(),
@@ -122,8 +122,11 @@ impl Association {
         if !grant.kind.has_data() || !self.channels.has_data(grant.kind.channel()) {
             return Picked::Nowhere;
         }
-        let own = |p: &Path| p.link == grant.link && p.standing.is_fit();
-        if !self.paths.are_several() || grant.kind.channel().is_some() {
+        // What is promised is promised on its link.
+        let promised = grant.kind.channel().is_some();
+        let carries = |p: &Path| p.standing.is_fit() && (promised || self.paths.carries(p));
+        let own = |p: &Path| p.link == grant.link && carries(p);
+        if !self.paths.are_several() || promised {
             let open = |p: &Path| own(p) && self.room(now, p, grant.kind) > 0;
             return self.paths.iter().position(open).map_or(Picked::Nowhere, Picked::Here);
         }
@@ -151,7 +154,7 @@ impl Association {
         asking: LinkId,
         kind: StripeKind,
     ) -> ([PathView; PATHS_MAX], usize) {
-        let view = |p: &Path| p.view(now, asking, kind.weight(p.link));
+        let view = |p: &Path| p.view(now, asking, (self.paths.carries(p), kind.weight(p.link)));
         let mut views = [view(self.paths.first()); PATHS_MAX];
         let mut count = 0;
         for (slot, path) in views.iter_mut().zip(self.paths.iter()) {
@@ -174,7 +177,7 @@ impl Association {
         if !scheduler.copies() {
             return;
         }
-        for other in self.paths.iter().filter(|p| p.id != id && p.standing.is_fit()) {
+        for other in self.paths.carriers().filter(|p| p.id != id) {
             for item in items.iter().filter(|i| matches!(i, Item::Data { .. })) {
                 if self.striping.copies.len() == COPIES_MAX {
                     self.striping.copies.pop_front();

@@ -12,6 +12,8 @@ use super::core::Association;
 pub enum PathState {
     /// It carries.
     Carries,
+    /// It is on standby, and carries nothing while another can.
+    Standby,
     /// Its link has no carrier.
     Down,
     /// It has not answered since then while others did; it is asked whether it is back.
@@ -78,7 +80,9 @@ impl Association {
             } else if !standing.is_proven() {
                 PathState::Unproven
             } else {
-                standing.silent_since().map_or(PathState::Carries, PathState::Silent)
+                let idle = standing.is_fit() && !self.paths.carries(p);
+                let fit = if idle { PathState::Standby } else { PathState::Carries };
+                standing.silent_since().map_or(fit, PathState::Silent)
             };
             PathStatus {
                 id: p.id,

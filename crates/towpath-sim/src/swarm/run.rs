@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
             let Some(node) = self.world.hosts[host].node.as_ref() else { continue };
             let now = self.world.local_now(host);
             let is_well = |p: &PathStatus| match p.state {
-                PathState::Carries => true,
+                PathState::Carries | PathState::Standby => true,
                 PathState::Silent(since) => now.since(since) < RETURN_MAX,
                 _ => false,
             };

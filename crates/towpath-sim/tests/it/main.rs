@@ -28,6 +28,7 @@ mod qos_statistical;
 mod recovery;
 mod rekey;
 mod reserved;
+mod standby;
 mod survival;
 mod swarm;
 mod tasks;

@@ -170,6 +170,7 @@ fn a_second_daemon_in_the_same_directory_is_told_that_one_runs() {
         link_rate: None,
         stripe: None,
         coding: None,
+        standby: Vec::new(),
         engine: crate::daemon::EngineArgs::default(),
     };
     let ran = thread::spawn(move || crate::daemon::run(&options, &mut |_| {})).join().unwrap();

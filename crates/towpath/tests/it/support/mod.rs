@@ -70,6 +70,7 @@ impl Vm {
             link_rate: self.link_rate,
             stripe: None,
             coding: None,
+            standby: Vec::new(),
             engine: EngineArgs::default(),
         };
         let (up, is_up) = channel();
