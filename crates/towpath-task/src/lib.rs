@@ -111,7 +111,7 @@ pub use pool::Pool;
 pub use slices::PendingValues;
 pub use started::{PendingReceive, PendingSend};
 pub use task::Task;
-pub use team::{Team, TeamError};
+pub use team::{Sent, Team, TeamError};
 pub use topology::Grid;
 pub use towpath_io::shared::aside;
 pub use towpath_vm::channel::{

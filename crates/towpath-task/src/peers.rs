@@ -28,6 +28,25 @@ pub(crate) struct Peers {
     pub(crate) standing: Standing,
     /// Members have told something that the team's operations have not been held against.
     pub(crate) news: bool,
+    pub(crate) sent: Sent,
+}
+
+/// What a member has sent in a team's operations, whether they ended well or not. Neither what it
+/// tells of a failure nor barriers that do without messages are in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// One that goes to several counts for each of them.
+    pub messages: u64,
+    /// Payload bytes of these messages.
+    pub bytes: u64,
+}
+
+impl Sent {
+    fn add(&mut self, receivers: usize, say: &Say) {
+        let bytes: usize = say.parts.iter().map(|part| part.len()).sum();
+        self.messages += receivers as u64;
+        self.bytes += (receivers * bytes) as u64;
+    }
 }
 
 /// What members tell of the team in `context`.
@@ -36,6 +55,11 @@ const fn notices(context: u32) -> Wanted {
 }
 
 impl Peers {
+    pub(crate) fn new(members: Vec<TaskId>, over: Vec<Arc<AtomicBool>>, context: u32) -> Self {
+        let (standing, sent) = (Standing::default(), Sent::default());
+        Self { members, over, context, standing, news: false, sent }
+    }
+
     /// From a stranger: none. Nobody but members knows the context, unless by guessing.
     pub(crate) fn rank_of(&self, task: TaskId) -> Option<u32> {
         self.members.iter().position(|member| *member == task).map(|rank| rank as u32)
@@ -79,7 +103,10 @@ impl Peers {
         loop {
             match self.try_send(task, number.cast_signed().into(), &tasks, say) {
                 // Its end is told to the machine by the watch.
-                Ok(()) => return Ok(self.see_through(task, to)?),
+                Ok(()) => {
+                    self.sent.add(to.len(), say);
+                    return Ok(self.see_through(task, to)?);
+                }
                 Err(SendError::NoTask(_)) => return Ok(()),
                 Err(SendError::Full(_)) if self.has_notice(task) => self.listen(task),
                 Err(e) => return Err(e.into()),

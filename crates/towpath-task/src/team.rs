@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use towpath_vm::collective::{
-    Lengths, Operation, Operator, Output, Payload, Reach, Settings, Standing, Team as Layout,
+    Lengths, Operation, Operator, Output, Payload, Reach, Settings, Team as Layout,
 };
 use towpath_vm::talk::Subject;
 use towpath_wire::TaskId;
@@ -16,6 +16,7 @@ use crate::error::{AskError, SendError};
 use crate::meeting::Meeting;
 use crate::message::Envelope;
 use crate::peers::Peers;
+pub use crate::peers::Sent;
 use crate::pending::Underway;
 use crate::task::Task;
 
@@ -109,7 +110,7 @@ impl Task {
         }
         Ok(Team {
             layout,
-            peers: Peers { members, over, context, standing: Standing::default(), news: false },
+            peers: Peers::new(members, over, context),
             next: 0,
             underway: Vec::new(),
             has_failed: false,
@@ -180,6 +181,11 @@ impl Team {
     /// The member of a rank. Panics where there is none.
     pub fn member(&self, rank: u32) -> TaskId {
         self.peers.members[rank as usize]
+    }
+
+    /// What this member has sent in the team's operations so far.
+    pub fn sent(&self) -> Sent {
+        self.peers.sent
     }
 
     /// Whether barriers go without messages.

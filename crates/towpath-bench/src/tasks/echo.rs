@@ -14,7 +14,9 @@ use super::args::EchoArgs;
 use super::line::{Do, Way};
 use super::metrics::{Metrics, lengths};
 use super::peers::{self, Mpi};
-use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, WORDS};
+use super::pipe::{
+    self, Arrays, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, WORDS,
+};
 use super::report::{Report, Row, chosen};
 use super::sample::Sample;
 use super::trips::{self, Measured};
@@ -39,6 +41,8 @@ enum Chain {
     Tasks {
         direct: bool,
     },
+    /// Messages that are arrays, held to the same as bytes.
+    Arrays,
     /// Memory lent from task to task.
     Loan,
     /// What the MPI does that is installed.
@@ -66,6 +70,14 @@ impl Plan {
         self.rows.push(Row { name, route, bytes: len, processes, floor: None });
         self.chains.push(chain);
         self.rows.len() - 1
+    }
+
+    fn add_arrays(&mut self, bytes_row: usize, route: &'static str, len: usize) {
+        if Arrays::has(len) {
+            let name = format!("tasks, direct, as arrays, {}", bytes(len));
+            let row = self.add(name, route, Chain::Arrays, len);
+            self.rows[row].floor = Some(bytes_row);
+        }
     }
 
     /// The rows for two tasks: floors before what is held to them.
@@ -97,6 +109,7 @@ impl Plan {
                 if short {
                     trip_of_short = Some(row);
                 }
+                plan.add_arrays(row, "ring", len);
                 if mpi {
                     let peer = plan.add(format!("peer: MPI, {size}"), "MPI", Chain::Mpi, len);
                     plan.rows[peer].floor = plan.rows[row].floor;
@@ -125,6 +138,7 @@ impl Plan {
                 let direct = Chain::Tasks { direct: true };
                 let row = plan.add(format!("tasks, direct, {size}"), "stream, sealed", direct, len);
                 plan.rows[row].floor = Some(tcp);
+                plan.add_arrays(row, "stream, sealed", len);
                 let daemon = Chain::Tasks { direct: false };
                 let name = format!("tasks, by the daemons, {size}");
                 let row = plan.add(name, "daemons, sealed", daemon, len);
@@ -188,6 +202,7 @@ pub(in super::super) fn echo(args: &EchoArgs) -> anyhow::Result<ExitCode> {
             format!("{seconds} s each; a trip is there and back; GB/s counts both ways.")
         },
         "Messages are copied in and out at both ends; 8 buffers take turns.".to_string(),
+        "Arrays are of 64-bit numbers and held to the same messages as bytes.".to_string(),
         "Loans are not copied: a line of memory at each of their ends is; they are held to 16 B."
             .to_string(),
     ];
@@ -280,6 +295,14 @@ fn measure(
             run(&mut pipe::tcp_connect(SocketAddr::new(at, port))?)?
         }
         Chain::Mpi => bail!("there is no MPI"),
+        Chain::Arrays => {
+            let peer = own.direct.id().to_raw();
+            world.ready(far, &served(Way::Arrays { peer }))?;
+            let (peer, task) = (world.task(far, true)?, &mut own.direct);
+            let measured = run(&mut Arrays { task: &mut *task, peer })?;
+            route = Some(task.route(peer));
+            measured
+        }
         Chain::Loan => {
             let peer = own.direct.id().to_raw();
             world.ready(far, &served(Way::Loan { peer }))?;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use towpath::task::{Task, TaskId, Team, Wanted};
 
 use super::args::ExchangeArgs;
+use super::counts::{Counts, Sent};
 use super::line::Do;
 use super::metrics::Metrics;
 use super::peers::{self, Mpi};
@@ -112,6 +113,8 @@ pub(super) struct Part<'a> {
     gives: Vec<Vec<u8>>,
     /// Room for what it has of others.
     gets: Vec<Vec<u8>>,
+    /// In all turns, without what barriers take.
+    sent: Sent,
 }
 
 /// Every byte of what member `k` gives in step `at`.
@@ -150,7 +153,7 @@ impl<'a> Part<'a> {
             gives.push(vec![mark(own, at); give * bytes]);
             gets.push(vec![0; get * bytes]);
         }
-        Ok(Self { task, team, steps, gives, gets })
+        Ok(Self { task, team, steps, gives, gets, sent: Sent::default() })
     }
 
     /// Exchanges so many times, in turns of [`TURN`]; when each turn began and ended. What comes in
@@ -160,6 +163,7 @@ impl<'a> Part<'a> {
         let mut times = Vec::with_capacity(2 * turns as usize);
         for turn in 0..turns {
             self.team.barrier(self.task)?;
+            let before = self.team.sent();
             times.push(now_ns());
             for _ in 0..TURN {
                 for at in 0..self.steps.len() {
@@ -167,8 +171,17 @@ impl<'a> Part<'a> {
                 }
             }
             times.push(now_ns());
+            let after = self.team.sent();
+            let of = |after: u64, before: u64| (after - before) as f64;
+            let messages = of(after.messages, before.messages);
+            self.sent.add(Sent { messages, bytes: of(after.bytes, before.bytes) });
         }
         Ok(times)
+    }
+
+    /// What it sent in one of so many exchanges.
+    pub(super) fn sent(&self, count: u32) -> Sent {
+        self.sent.per(count / TURN * TURN)
     }
 
     fn step(&mut self, at: usize, compares: bool) -> anyhow::Result<()> {
@@ -212,6 +225,7 @@ impl<'a> Part<'a> {
             let wanted = Wanted::any().from(team.member(0)).tag(TAG);
             while !task.recv(&wanted)?.bytes().is_empty() {
                 task.send(team.member(0), TAG, give)?;
+                self.sent.add(Sent { messages: 1.0, bytes: give.len() as f64 });
             }
             return Ok(());
         }
@@ -219,6 +233,7 @@ impl<'a> Part<'a> {
         let mut next = |task: &mut Task, to: TaskId| {
             let item = if left > 0 { &give[..] } else { &[] };
             left = left.saturating_sub(1);
+            self.sent.add(Sent { messages: 1.0, bytes: item.len() as f64 });
             task.send(to, TAG, item).map(|()| !item.is_empty())
         };
         let mut under_way = 0;
@@ -276,13 +291,20 @@ pub(in super::super) fn exchange(args: &ExchangeArgs) -> anyhow::Result<ExitCode
     let rows: Vec<Row> = plan.iter().map(|(row, ..)| row.clone()).collect();
     let keep = chosen(&rows, common.only.as_deref())?;
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); rows.len()];
+    let mut counts = Vec::new();
     let bar = ProgressBar::new(u64::from(common.runs));
-    for _ in 0..common.runs {
+    for run in 0..common.runs {
         for (at, planned) in plan.iter().enumerate().filter(|(at, _)| keep[*at]) {
             let sample = match (&mpi, &planned.1) {
                 (Some(mpi), Kind::Mpi) => by_mpi(mpi, args, &planned.2),
                 (_, Kind::Team { direct }) => {
-                    measure(&mut world, n, *direct, &planned.2, args.exchanges)
+                    let measured = measure(&mut world, n, *direct, &planned.2, args.exchanges);
+                    measured.map(|(sample, ours)| {
+                        if run == 0 {
+                            counts.push(counted(&planned.0, ours, &planned.2, mpi.as_ref(), n));
+                        }
+                        sample
+                    })
                 }
                 (None, Kind::Mpi) => bail!("there is no MPI"),
             };
@@ -301,8 +323,16 @@ pub(in super::super) fn exchange(args: &ExchangeArgs) -> anyhow::Result<ExitCode
     ];
     notes.extend(peers);
     let rows = rows.into_iter().zip(samples).collect();
-    Report { what: "exchange", common, notes, rows, metrics: Metrics::Nothing }.print()?;
+    Report { what: "exchange", common, notes, rows, metrics: Metrics::Counts(counts) }.print()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an exchange sends, beside the peer's where it counts.
+fn counted(row: &Row, ours: Sent, steps: &[Step], mpi: Option<&Mpi>, n: usize) -> Counts {
+    let texts: Vec<String> = steps.iter().map(|step| step.text()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let peer = mpi.and_then(|mpi| mpi.sent(n as u32, TURN, &texts));
+    Counts { name: row.name.clone(), ours, peer }
 }
 
 fn by_mpi(mpi: &Mpi, args: &ExchangeArgs, steps: &[Step]) -> anyhow::Result<Sample> {
@@ -318,7 +348,7 @@ fn measure(
     direct: bool,
     steps: &[Step],
     count: u32,
-) -> anyhow::Result<Sample> {
+) -> anyhow::Result<(Sample, Sent)> {
     let tasks = (0..n).map(|k| Ok(world.task(k, direct)?.to_raw()));
     let tasks = tasks.collect::<anyhow::Result<Vec<_>>>()?;
     for member in 0..n {
@@ -331,8 +361,13 @@ fn measure(
     for member in 0..n {
         world.say(member, &Do::Go)?;
     }
-    let times = (0..n).map(|member| world.times(member)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Sample::of(durations(&times, count as usize)?))
+    let (mut times, mut sent) = (Vec::with_capacity(n), Sent::default());
+    for member in 0..n {
+        let (of_member, its) = world.exchanged(member)?;
+        times.push(of_member);
+        sent.add(its);
+    }
+    Ok((Sample::of(durations(&times, count as usize)?), sent))
 }
 
 /// Of an exchange in each turn but the first: from the first to begin, behind a barrier, until the

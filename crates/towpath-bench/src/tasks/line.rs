@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::line::Line;
+use super::counts::Sent;
 use super::exchange::Step;
 
 /// Longest line in bytes: two times of 5000 barriers.
@@ -34,7 +35,7 @@ pub(super) enum Do {
     /// Meet the others, so many times. [`Said::Ready`], then at [`Do::Go`] begin; [`Said::Times`].
     Barrier { kind: Meeting, count: u32 },
     /// Exchange steps with these tasks, so many times. [`Said::Ready`], then at [`Do::Go`] begin;
-    /// [`Said::Times`].
+    /// [`Said::Exchanged`].
     Exchange { tasks: Vec<u64>, direct: bool, steps: Vec<Step>, count: u32 },
     /// Receive messages of `len` bytes by this way, so many, and tell when each was there.
     /// [`Said::Ready`]; [`Said::Times`].
@@ -55,6 +56,8 @@ pub(super) enum Said {
     /// Times in nanoseconds of the monotonic clock: when it came and when it left, in turn, or
     /// when each message was there.
     Times(Vec<u64>),
+    /// Such times, and what it sent in one exchange.
+    Exchanged(Vec<u64>, Sent),
     /// It could not.
     Failed(String),
 }
@@ -78,6 +81,8 @@ pub(super) enum Way {
     Tcp(IpAddr),
     /// Messages with this task; by the direct route where that is allowed.
     Task { peer: u64, direct: bool },
+    /// The same as arrays of numbers, by the direct route.
+    Arrays { peer: u64 },
     /// Loans to and from this task, by the direct route.
     Loan { peer: u64 },
 }

@@ -15,7 +15,7 @@ use super::args::MemberArgs;
 use super::barrier::Place;
 use super::exchange::Part;
 use super::line::{self, Do, Said, Way};
-use super::pipe::{self, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, TAG};
+use super::pipe::{self, Arrays, Datagrams, End, Loans, Look, Messages, Pipe, SHORT, Shared, TAG};
 use super::sample::{now_ns, sleeps};
 use super::world::Own;
 use super::{multicast, trips};
@@ -96,7 +96,9 @@ impl Pending {
                 let port = listener.local_addr()?.port();
                 (Self::Tcp(listener), port)
             }
-            Way::Task { .. } | Way::Loan { .. } => bail!("tasks are not in the middle"),
+            Way::Task { .. } | Way::Arrays { .. } | Way::Loan { .. } => {
+                bail!("tasks are not in the middle")
+            }
         })
     }
 
@@ -144,7 +146,8 @@ impl Member {
                 let mut part = Part::open(own, &tasks, direct, &steps)?;
                 self.line.say(&Said::Ready(0))?;
                 let Some(Do::Go) = self.line.hear()? else { bail!("nobody says when") };
-                self.line.say(&Said::Times(part.times(count)?))
+                let times = part.times(count)?;
+                self.line.say(&Said::Exchanged(times, part.sent(count)))
             }
             Do::Go => bail!("nothing was begun"),
         }
@@ -173,6 +176,11 @@ impl Member {
             self.line.say(&Said::Ready(0))?;
             let peer = TaskId::try_from(*peer)?;
             return work(&mut Messages { task, peer });
+        }
+        if let Way::Arrays { peer } = way {
+            let task = self.own.as_mut().context("no task yet")?.task(true);
+            self.line.say(&Said::Ready(0))?;
+            return work(&mut Arrays { task, peer: TaskId::try_from(*peer)? });
         }
         if let Way::Loan { peer } = way {
             let task = self.own.as_mut().context("no task yet")?.task(true);

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 use towpath_report::plot::{Column, Table};
 
+use super::counts::{self, Counts};
 use super::pipe::SHORT;
 use super::report::Row;
 use super::sample::Sample;
@@ -17,6 +18,8 @@ pub(super) enum Metrics {
     Lengths(Vec<Lengths>),
     /// Of multicasts to so many tasks.
     Gains(u16, Vec<Gain>),
+    /// Of exchanges.
+    Counts(Vec<Counts>),
 }
 
 impl Metrics {
@@ -27,6 +30,7 @@ impl Metrics {
             Self::Gains(tasks, gains) => {
                 json!({ "gains": gains, "gain_of_1997": gain_of_1997(*tasks) })
             }
+            Self::Counts(counts) => json!({ "counts": counts }),
         }
     }
 
@@ -44,6 +48,10 @@ impl Metrics {
                     gain_of_1997(*tasks)
                 ),
                 gains_table(gains),
+            )),
+            Self::Counts(counts) if !counts.is_empty() => Some((
+                "What all tasks together send in one exchange, beside the peer's own count:".into(),
+                counts::table(counts),
             )),
             _ => None,
         }

@@ -14,6 +14,7 @@
 
 mod args;
 mod barrier;
+mod counts;
 mod echo;
 mod exchange;
 mod line;

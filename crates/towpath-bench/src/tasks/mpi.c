@@ -9,6 +9,7 @@
  *   exchange COUNT STEP...   steps of an exchange, ten exchanges in a turn: from when
  *                        the first one begins until the last one has all. b:LEN:ROOT broadcast, g:LEN:0 gather,
  *                        a:LEN:0 all gather, t:LEN:0 all to all, h:LEN:ITEMS hand out
+ *   only COUNT STEP...   so many exchanges and nothing else
  *   start                the clock when rank 0 has heard of every other and answered
  *
  * CPUS are processors to be pinned to in turn, such as 0,1, or `none`. */
@@ -256,9 +257,7 @@ static void take(struct step *step) {
         hand_out(step);
 }
 
-static void exchange(int count, int steps, char **texts) {
-    int64_t *came = memory(sizeof *came * (size_t)count);
-    int64_t *left = memory(sizeof *left * (size_t)count);
+static struct step *read_steps(int steps, char **texts) {
     struct step *all = memory(sizeof *all * (size_t)steps);
     for (int s = 0; s < steps; s++) {
         struct step *step = all + s;
@@ -271,6 +270,13 @@ static void exchange(int count, int steps, char **texts) {
         /* The root of a broadcast has what it gives. */
         if (step->kind == 'b' && rank == step->more) step->got = step->give;
     }
+    return all;
+}
+
+static void exchange(int count, int steps, char **texts) {
+    int64_t *came = memory(sizeof *came * (size_t)count);
+    int64_t *left = memory(sizeof *left * (size_t)count);
+    struct step *all = read_steps(steps, texts);
     count /= TURN;
     for (int n = 0; n < count; n++) {
         MPI_Barrier(MPI_COMM_WORLD);
@@ -286,6 +292,14 @@ static void exchange(int count, int steps, char **texts) {
     MPI_Reduce(left, last, count, MPI_INT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
     for (int n = 1; !rank && n < count; n++)
         fprintf(out, "%lld\n", (long long)((last[n] - first[n]) / TURN));
+}
+
+/* What is sent meanwhile is counted from outside. */
+static void exchange_only(int count, int steps, char **texts) {
+    struct step *all = read_steps(steps, texts);
+    for (int n = 0; n < count; n++)
+        for (int s = 0; s < steps; s++) take(all + s);
+    if (!rank) fprintf(out, "%d\n", count);
 }
 
 static void start(void) {
@@ -323,6 +337,8 @@ int main(int argc, char **argv) {
         bcast(size, atoi(argv[5]));
     else if (!strcmp(what, "exchange") && size > 0)
         exchange(size, argc - 5, argv + 5);
+    else if (!strcmp(what, "only") && size > 0)
+        exchange_only(size, argc - 5, argv + 5);
     else if (!strcmp(what, "start"))
         start();
     else

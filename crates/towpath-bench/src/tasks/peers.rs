@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::args::Common;
+use super::counts::Sent;
 use super::sample::{Sample, now_ns};
 use super::world::Process;
 
@@ -89,6 +90,16 @@ impl Mpi {
 
     /// Runs the peer's program as so many processes; `time` is what it measures for.
     pub(super) fn run(&self, ranks: u32, args: &[&str], time: Duration) -> anyhow::Result<Ran> {
+        self.run_in(ranks, args, time, &[])
+    }
+
+    fn run_in(
+        &self,
+        ranks: u32,
+        args: &[&str],
+        time: Duration,
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Ran> {
         let at = |name: &str| self.dir.path().join(name);
         let errors = std::fs::File::create(at("errors"))?;
         let mut c = Command::new("mpirun");
@@ -98,6 +109,7 @@ impl Mpi {
         c.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         c.env("OMPI_MCA_rmaps_base_oversubscribe", "1")
             .env("OMPI_MCA_hwloc_base_binding_policy", "none");
+        c.envs(environment.iter().copied());
         let begin = now_ns();
         let mut process = Process(c.spawn().context("cannot start mpirun")?);
         let patience = Instant::now() + PATIENCE + time;
@@ -126,6 +138,43 @@ impl Mpi {
     ) -> anyhow::Result<Sample> {
         Ok(Sample::of(self.run(ranks, args, time)?.ns))
     }
+
+    /// What all processes send in one of so many exchanges, by Open MPI's monitoring, what
+    /// collectives send within included. It takes time, so none is measured. None where this MPI
+    /// has no such thing.
+    pub(super) fn sent(&self, ranks: u32, count: u32, steps: &[&str]) -> Option<Sent> {
+        let prefix = self.dir.path().join("sent");
+        let file = |rank: u32| prefix.with_extension(format!("{rank}.prof"));
+        (0..ranks).for_each(|rank| drop(std::fs::remove_file(file(rank))));
+        let environment = [
+            ("OMPI_MCA_pml_monitoring_enable", "1"),
+            ("OMPI_MCA_pml_monitoring_enable_output", "3"),
+            ("OMPI_MCA_pml_monitoring_filename", prefix.to_str()?),
+        ];
+        let count_text = count.to_string();
+        let words: Vec<&str> =
+            ["only", &count_text].into_iter().chain(steps.iter().copied()).collect();
+        self.run_in(ranks, &words, Duration::ZERO, &environment).ok()?;
+        let mut all = Sent::default();
+        for rank in 0..ranks {
+            all.add(sent_to_each(&std::fs::read_to_string(file(rank)).ok()?)?);
+        }
+        Some(all.per(count))
+    }
+}
+
+/// What one process has sent, by what the monitoring wrote of it: a line for each receiver, such as
+/// `E  0  1  960 bytes  10 msgs sent  …` (columns apart by tabs; `I` instead of `E` in some).
+fn sent_to_each(text: &str) -> Option<Sent> {
+    let mut all = Sent::default();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let ["E" | "I", _, _, bytes, messages, ..] = fields[..] else { continue };
+        let number = |field: &str, unit: &str| field.strip_suffix(unit)?.parse::<u64>().ok();
+        let messages = number(messages, " msgs sent")?;
+        all.add(Sent { messages: messages as f64, bytes: number(bytes, " bytes")? as f64 });
+    }
+    Some(all)
 }
 
 fn times(path: &Path) -> anyhow::Result<Vec<u64>> {
@@ -160,6 +209,17 @@ mod tests {
         assert!(of("").unwrap_err().contains("no times"));
         assert!(of("12\nsoon\n").unwrap_err().contains("something else"));
         assert!(of("-5\n").is_err());
+    }
+
+    #[test]
+    fn what_monitoring_wrote_is_added_and_nothing_else_of_it() {
+        let text = "# POINT TO POINT\nE\t0\t1\t960 bytes\t10 msgs sent\t0,10\n\
+                    E\t0\t2\t1920 bytes\t10 msgs sent\t0,10\n# COLLECTIVES\n\
+                    C\t0\t1\t960 bytes\t10 msgs sent\nA2A\t0\t2880 bytes\t10 msgs sent\n";
+        let sent = sent_to_each(text).unwrap().per(10);
+        assert_eq!(sent, Sent { messages: 2.0, bytes: 288.0 });
+        assert_eq!(sent_to_each("E\t0\t1\tmany bytes\t10 msgs sent\n"), None);
+        assert_eq!(sent_to_each(""), Some(Sent::default()));
     }
 
     #[test]

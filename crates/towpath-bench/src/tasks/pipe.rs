@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use bytemuck::PodCastError;
 use rustix::event::Timespec;
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -280,6 +281,39 @@ impl Pipe for Messages<'_> {
         let wanted = Wanted { source: Some(self.peer), tag: Some(TAG), context: 0 };
         let got = self.task.recv_into(&wanted, bytes)?;
         ensure!(got.len == bytes.len(), "a message of {} bytes, not {}", got.len, bytes.len());
+        Ok(())
+    }
+}
+
+/// The same as arrays of numbers.
+pub(super) struct Arrays<'a> {
+    pub(super) task: &'a mut Task,
+    pub(super) peer: TaskId,
+}
+
+impl Arrays<'_> {
+    /// Whether messages of so many bytes are arrays.
+    pub(super) const fn has(len: usize) -> bool {
+        len.is_multiple_of(size_of::<f64>())
+    }
+}
+
+/// What bytes in memory of their own are as numbers.
+fn misplaced(e: PodCastError) -> anyhow::Error {
+    anyhow::format_err!("a buffer of bytes is no array of numbers: {e}")
+}
+
+impl Pipe for Arrays<'_> {
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let values: &[f64] = bytemuck::try_cast_slice(bytes).map_err(misplaced)?;
+        Ok(self.task.send_slice(self.peer, TAG, values)?)
+    }
+
+    fn receive(&mut self, bytes: &mut [u8]) -> anyhow::Result<()> {
+        let wanted = Wanted { source: Some(self.peer), tag: Some(TAG), context: 0 };
+        let room: &mut [f64] = bytemuck::try_cast_slice_mut(bytes).map_err(misplaced)?;
+        let (got, len) = (self.task.recv_slice_into(&wanted, room)?, size_of_val(room));
+        ensure!(got.len == len, "a message of {} bytes, not {len}", got.len);
         Ok(())
     }
 }

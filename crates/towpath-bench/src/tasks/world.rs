@@ -21,6 +21,7 @@ use towpath_report::interrupt::{INTERRUPTED, Interrupt};
 use super::super::line::Line;
 use super::super::machine;
 use super::args::Common;
+use super::counts::Sent;
 use super::line::{self, Do, Said};
 use super::spaces::{Spaces, address};
 
@@ -264,6 +265,13 @@ impl World {
         match self.hear(member)? {
             Said::Times(times) => Ok(times),
             other => bail!("it said {other:?}, not its times"),
+        }
+    }
+
+    pub(super) fn exchanged(&mut self, member: usize) -> anyhow::Result<(Vec<u64>, Sent)> {
+        match self.hear(member)? {
+            Said::Exchanged(times, sent) => Ok((times, sent)),
+            other => bail!("it said {other:?}, not what it exchanged"),
         }
     }
 }
