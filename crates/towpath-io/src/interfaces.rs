@@ -1,6 +1,6 @@
 //! Addresses of this machine's interfaces.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, CString, c_int};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,6 +28,16 @@ pub fn devices(addrs: &[IpAddr]) -> io::Result<Vec<u16>> {
     Ok(numbered(&addrs.iter().map(index).collect::<Vec<_>>()))
 }
 
+/// The name of the interface of each of these addresses, where it is one's.
+pub fn names(addrs: &[IpAddr]) -> io::Result<Vec<Option<CString>>> {
+    let mut names = vec![None; addrs.len()];
+    each(|own, name, _| {
+        let of_this = addrs.iter().zip(&mut names).filter(|(ip, at)| **ip == own && at.is_none());
+        of_this.for_each(|(_, at)| *at = Some(name.to_owned()));
+    })?;
+    Ok(names)
+}
+
 /// The place of the first of each kind; what is of none is of its own.
 fn numbered(kinds: &[Option<u32>]) -> Vec<u16> {
     let first = |(at, kind): (usize, &Option<u32>)| {
@@ -39,27 +49,36 @@ fn numbered(kinds: &[Option<u32>]) -> Vec<u16> {
 
 /// Addresses of interfaces that are up, and the index of each one's interface.
 fn all() -> io::Result<Vec<(IpAddr, u32)>> {
+    let mut found = Vec::new();
+    each(|ip, name, flags| {
+        if flags & libc::IFF_UP as u32 != 0 {
+            // SAFETY: the name is a string that ends with a null byte.
+            found.push((ip, unsafe { libc::if_nametoindex(name.as_ptr()) }));
+        }
+    })?;
+    Ok(found)
+}
+
+/// Every address of an interface, with its name and flags.
+fn each(mut told: impl FnMut(IpAddr, &CStr, u32)) -> io::Result<()> {
     let mut first = std::ptr::null_mut();
     // SAFETY: the pointer is valid for writing.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let list = List(first);
-    let mut found = Vec::new();
     let mut next = list.0;
     while !next.is_null() {
         // SAFETY: the list lives as long as `list`, and each entry points to the next or to none.
         let entry = unsafe { &*next };
         next = entry.ifa_next;
-        if entry.ifa_flags & libc::IFF_UP as u32 != 0 {
-            // SAFETY: an entry's address is that of a whole socket address or null.
-            let ip = unsafe { ip(entry.ifa_addr) };
-            // SAFETY: an entry's name is a string that ends with a null byte.
-            let index = unsafe { libc::if_nametoindex(entry.ifa_name) };
-            found.extend(ip.map(|ip| (ip, index)));
+        // SAFETY: an entry's address is that of a whole socket address or null.
+        if let Some(ip) = unsafe { ip(entry.ifa_addr) } {
+            // SAFETY: an entry's name is a string that ends with a null byte, and lives as long.
+            told(ip, unsafe { CStr::from_ptr(entry.ifa_name) }, entry.ifa_flags);
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// # Safety

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`carriers`] | whether links are connected |
 //! | [`clock`] | time as the protocol machines want it |
 //! | [`coding`] | the inner loop of coding across paths |
 //! | [`crypto`] | Noise handshakes and AES-256-GCM packets |
@@ -16,6 +17,7 @@
 #[cfg(test)]
 extern crate self as towpath_io;
 
+pub mod carriers;
 pub mod clock;
 pub mod coding;
 pub mod crypto;

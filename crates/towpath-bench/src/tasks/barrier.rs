@@ -30,7 +30,7 @@ const GROUP: &str = "bench";
 /// One member's place at a barrier.
 pub(super) enum Place<'a> {
     Shared { words: Words, members: u32, sleeps: bool },
-    Team { task: &'a mut Task, team: Team },
+    Team { task: &'a mut Task, team: Box<Team> },
     Group { task: &'a mut Task, name: &'a str, members: u32 },
 }
 
@@ -48,7 +48,7 @@ impl<'a> Place<'a> {
                 let task = own.context("no task yet")?.task(*direct);
                 let members = tasks.iter().map(|raw| TaskId::try_from(*raw));
                 let team = task.team_of(&members.collect::<Result<Vec<_>, _>>()?)?;
-                Ok(Self::Team { task, team })
+                Ok(Self::Team { task, team: Box::new(team) })
             }
             Meeting::Group { name, members } => {
                 let task = own.context("no task yet")?.task(false);

@@ -321,6 +321,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_on_standby_carries_while_nothing_else_does() {
+        let config = Config { standby: 0b110, ..Config::default() };
+        assert!(!config.is_standby(LinkId(0)) && config.is_standby(LinkId(2)));
+        assert!(!config.is_standby(LinkId(16)), "no bit is left for it");
+        let path = |id: PathId| Path::new(id, LinkId(id.0), ([10, 0, 0, 1], 1).into(), &config);
+        let mut paths = Paths::new(path(PathId(0)));
+        (1..3).for_each(|_| _ = paths.add(PATHS_MAX, path));
+        let ms = Duration::from_millis;
+        for (n, trip) in [(0, ms(9)), (1, ms(2)), (2, ms(3))] {
+            paths[n].rtt.sample(Instant::ZERO, trip, Duration::ZERO);
+        }
+        let carry = |paths: &Paths| {
+            let data: Vec<u16> = paths.carriers().map(|p| p.id.0).collect();
+            assert!((0..3).all(|n| paths.may_carry(n) == data.contains(&(n as u16))), "{data:?}");
+            data
+        };
+        assert_eq!((carry(&paths), paths.are_several()), (vec![0], false));
+        assert_eq!((paths.rtt(), paths.least_trip()), (ms(9), ms(9)), "of what carries");
+        paths.set_up(LinkId(0), false);
+        assert_eq!((carry(&paths), paths.are_several()), (vec![1, 2], true));
+        assert_eq!(paths.rtt(), ms(2));
+        paths.set_up(LinkId(0), true);
+        assert_eq!(carry(&paths), [0]);
+    }
+
+    #[test]
     fn what_is_sent_goes_by_any_path_that_is_up_and_the_quickest_of_them_sets_the_time() {
         let mut paths = Paths::new(path(0, 0));
         paths.add(PATHS_MAX, |id| path(id.0, 1));

@@ -421,6 +421,23 @@ mod tests {
     }
 
     #[test]
+    fn one_on_standby_is_asked_every_15_s_whether_it_would_carry() {
+        let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
+        let (mut rests, mut other) = (Standing::new(true), Standing::new(false));
+        for now in [1.0, 16.0, 31.0] {
+            for (path, asked) in [(&mut rests, true), (&mut other, false)] {
+                path.ask_if_due(at(now), PATIENCE);
+                assert_eq!(core::mem::take(&mut path.ask), asked, "{now} s");
+                path.ask_if_due(at(now + 14.9), PATIENCE);
+                assert!(!path.ask);
+            }
+        }
+        assert_eq!((rests.ask_at(), other.ask_at()), (Some(at(46.0)), None));
+        rests.set_up(false);
+        assert_eq!(rests.ask_at(), None, "its link has no carrier");
+    }
+
+    #[test]
     fn a_path_is_left_though_the_others_take_longer_to_answer_than_it_may_wait() {
         let (mut path, since) = waits();
         let us = Duration::from_micros;

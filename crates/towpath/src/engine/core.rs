@@ -38,6 +38,7 @@ const KEY_LISTENER: u64 = 1;
 const KEY_WAKE: u64 = 2;
 const KEY_SIGNAL: u64 = 3;
 const KEY_TASK_LISTENER: u64 = 4;
+const KEY_CARRIERS: u64 = 5;
 /// The first link's; each has one.
 const KEY_LINKS: u64 = 8;
 const KEY_CLIENTS: u64 = 16;
@@ -186,7 +187,10 @@ impl Engine {
             ledger.ring(move || waker.wake());
         }
         let network = Network::new(udp, link_rate, KEY_LINKS, &poll);
-        let network = network.map_err(system("watching the links"))?;
+        let mut network = network.map_err(system("watching the links"))?;
+        network.watch_carriers(KEY_CARRIERS, &poll).map_err(system("watching the links"))?;
+        // One may be without from the beginning.
+        network.tell_carriers(clock.now(), &mut node);
         poll.add(&waker, KEY_WAKE).map_err(system("watching the control thread"))?;
         poll.add(&signals, KEY_SIGNAL).map_err(system("watching for signals"))?;
         let control =
@@ -265,6 +269,7 @@ impl Engine {
                     let _ = rustix::io::read(&self.guarded.signals, &mut [0; 16]);
                     self.ending = true;
                 }
+                KEY_CARRIERS => self.network.tell_carriers(self.clock.now(), &mut self.node),
                 KEY_LINKS..KEY_CLIENTS => {
                     let ready = self.network.is_ready(r.key, r.writable, &self.poll);
                     ready.map_err(system("watching the links"))?;

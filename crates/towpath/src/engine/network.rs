@@ -3,11 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 
+use towpath_io::carriers::Carriers;
 use towpath_io::udp::Notice;
 use towpath_io::{Clock, LinkDriver, Turn, UdpLink};
 use towpath_node::Node;
 use towpath_node::egress::{EgressStats, LinkEgress, NotReserved, Reservation};
-use towpath_proto::{AssociationId, HeapMemory};
+use towpath_proto::{AssociationId, HeapMemory, Machine, PathChange};
 use towpath_wire::{ChannelId, Instant, LinkId, Rate};
 
 use super::poll::Poll;
@@ -33,6 +34,8 @@ pub(super) struct Network {
     links: Vec<Link>,
     /// The link by which datagrams came last: where the next ones are looked for before sleeping.
     busy: usize,
+    /// Of links that there is a choice of.
+    carriers: Option<Carriers>,
 }
 
 impl Network {
@@ -51,7 +54,37 @@ impl Network {
             Ok(Link { driver, key, blocked: false, readable: false, more: false })
         };
         let links: io::Result<_> = (first_key..).zip(udp).map(watch).collect();
-        Ok(Self { links: links?, busy: 0 })
+        Ok(Self { links: links?, busy: 0, carriers: None })
+    }
+
+    /// Hears under this key from now on which links lose their carriers, where there are several. In
+    /// vain where the kernel tells us nothing: then silence tells, later.
+    pub(super) fn watch_carriers(&mut self, key: u64, poll: &Poll) -> io::Result<()> {
+        let ips: Vec<_> = self.addrs()?.iter().map(SocketAddr::ip).collect();
+        if ips.len() < 2 {
+            return Ok(());
+        }
+        match Carriers::watch(&ips) {
+            Ok(carriers) => poll.add(self.carriers.insert(carriers), key)?,
+            Err(e) => log!("links that lose their carriers are known by their silence: {e}"),
+        }
+        Ok(())
+    }
+
+    /// Tells the node which links have lost their carriers, or have them again.
+    pub(super) fn tell_carriers(&mut self, now: Instant, node: &mut Node) {
+        let changes = self.carriers.as_mut().map(Carriers::changes).unwrap_or_default();
+        for (at, up) in changes {
+            let Some(link) = self.links.get(at).map(|link| link.driver.link()) else { continue };
+            let addr = link.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
+            let (change, what) = if up {
+                (PathChange::Up, "has a carrier again")
+            } else {
+                (PathChange::Down, "has no carrier: others carry what went by it")
+            };
+            log!("the link at {addr} {what}");
+            node.handle_path(now, link.id(), change);
+        }
     }
 
     pub(super) fn links(&self) -> &[Link] {
