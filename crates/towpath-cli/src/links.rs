@@ -101,9 +101,9 @@ fn coded(coding: &Coded) -> Option<String> {
     let Coded { parities_received, rebuilt_here, unrebuilt, .. } = coding;
     coding.is_used().then(|| {
         format!(
-            "coded ({usual}): {groups} groups, {parities_sent} parities sent, {rebuilt_there} packets \
-             rebuilt there; {parities_received} received, {rebuilt_here} rebuilt here, {unrebuilt} \
-             groups not"
+            "coded ({usual}): {groups} groups, {parities_sent} parities sent, {rebuilt_there} \
+             packets rebuilt there; {parities_received} received, {rebuilt_here} rebuilt here, \
+             {unrebuilt} groups not"
         )
     })
 }

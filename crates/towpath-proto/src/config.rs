@@ -53,11 +53,8 @@ pub struct Config {
     pub trusted: bool,
     /// Congestion controller of each path.
     pub congestion: CongestionKind,
-    /// Which of several paths carry data, of channels that do not say.
-    pub stripe: StripeKind,
-    /// Bit `n`: link `n` is on standby. A path that leaves by it carries only while none of another
-    /// link can.
-    pub standby: u16,
+    /// What goes by which of several paths.
+    pub paths: PathsConfig,
     /// What is coded across paths, and what that may take.
     pub coding: CodingConfig,
     /// A deliberate bug.
@@ -253,7 +250,17 @@ pub enum Plant {
     RebuiltOffByOne,
 }
 
-impl Config {
+/// What goes by which of several paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathsConfig {
+    /// Which of them carry data, of channels that do not say.
+    pub stripe: StripeKind,
+    /// Bit `n`: link `n` is on standby. A path that leaves by it carries only while none of another
+    /// link can.
+    pub standby: u16,
+}
+
+impl PathsConfig {
     /// Whether what leaves by a link does so only while nothing can by another.
     pub(crate) fn is_standby(&self, link: LinkId) -> bool {
         1u16.checked_shl(link.0.into()).is_some_and(|bit| self.standby & bit != 0)
@@ -280,8 +287,7 @@ impl Default for Config {
             rekey: Rekey::default(),
             trusted: false,
             congestion: CongestionKind::Tolerant,
-            stripe: StripeKind::Earliest,
-            standby: 0,
+            paths: PathsConfig::default(),
             coding: CodingConfig::default(),
             #[cfg(plant)]
             plant: Plant::None,

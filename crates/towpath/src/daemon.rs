@@ -23,7 +23,7 @@ use towpath_io::{Clock, RealCrypto, UdpLink};
 use towpath_node::egress::LinkEgress;
 use towpath_node::{Links, NodeConfig, Saved, SavedError};
 use towpath_proto::coding::{Coding, CodingConfig, CodingError};
-use towpath_proto::config::Liveness;
+use towpath_proto::config::{Liveness, PathsConfig};
 use towpath_proto::stripe::StripeKind;
 use towpath_proto::{Config, Crypto, HostKey};
 use towpath_task::place::SOCKET_NAME;
@@ -583,11 +583,11 @@ fn proto_config(options: &DaemonOptions, saved: Option<&Saved>, standby: u16) ->
     let lost_after = lost_after_ms(options.lost_after_ms, saved.map(Saved::lost_after_ms));
     let lost_after = std::time::Duration::from_millis(lost_after.into());
     let datagram_max = towpath_io::udp::TRAIN_BYTES as u16;
-    let stripe = options.stripe.unwrap_or_default();
+    let paths = PathsConfig { stripe: options.stripe.unwrap_or_default(), standby };
     let coding =
         CodingConfig { usual: options.coding.unwrap_or_default(), ..CodingConfig::default() };
     let liveness = Liveness::after(lost_after);
-    Config { liveness, datagram_max, stripe, standby, coding, ..Config::default() }
+    Config { liveness, datagram_max, paths, coding, ..Config::default() }
 }
 
 /// How long a silent host is waited for: as it is asked for, else as it was before.

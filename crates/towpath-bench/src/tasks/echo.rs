@@ -295,27 +295,9 @@ fn measure(
             run(&mut pipe::tcp_connect(SocketAddr::new(at, port))?)?
         }
         Chain::Mpi => bail!("there is no MPI"),
-        Chain::Arrays => {
-            let peer = own.direct.id().to_raw();
-            world.ready(far, &served(Way::Arrays { peer }))?;
-            let (peer, task) = (world.task(far, true)?, &mut own.direct);
-            let measured = run(&mut Arrays { task: &mut *task, peer })?;
-            route = Some(task.route(peer));
-            measured
-        }
-        Chain::Loan => {
-            let peer = own.direct.id().to_raw();
-            world.ready(far, &served(Way::Loan { peer }))?;
-            let peer = world.task(far, true)?;
-            run(&mut Loans::new(&mut own.direct, peer, trips::COMPARED))?
-        }
-        Chain::Tasks { direct } => {
-            let peer = own.ids()[usize::from(direct)].to_raw();
-            world.ready(far, &served(Way::Task { peer, direct }))?;
-            let peer = world.task(far, direct)?;
-            let task = own.task(direct);
-            let measured = run(&mut Messages { task: &mut *task, peer })?;
-            route = Some(task.route(peer));
+        Chain::Tasks { .. } | Chain::Arrays | Chain::Loan => {
+            let (measured, went) = between_tasks(world, own, far, chain, &served, &run)?;
+            route = Some(went);
             measured
         }
     };
@@ -324,4 +306,31 @@ fn measure(
         slept += world.slept(*relay)?;
     }
     Ok((sample.also_slept(slept, trips), route))
+}
+
+/// Messages of tasks, as bytes, arrays or loans; and which way they went.
+fn between_tasks(
+    world: &mut World,
+    own: &mut Own,
+    far: usize,
+    chain: Chain,
+    served: &dyn Fn(Way) -> Do,
+    run: &dyn Fn(&mut dyn Pipe) -> anyhow::Result<Measured>,
+) -> anyhow::Result<(Measured, Route)> {
+    let direct = chain != Chain::Tasks { direct: false };
+    let peer = own.ids()[usize::from(direct)].to_raw();
+    let way = match chain {
+        Chain::Loan => Way::Loan { peer },
+        Chain::Arrays => Way::Arrays { peer },
+        _ => Way::Task { peer, direct },
+    };
+    world.ready(far, &served(way))?;
+    let peer = world.task(far, direct)?;
+    let task = own.task(direct);
+    let measured = match chain {
+        Chain::Loan => run(&mut Loans::new(&mut *task, peer, trips::COMPARED))?,
+        Chain::Arrays => run(&mut Arrays { task: &mut *task, peer })?,
+        _ => run(&mut Messages { task: &mut *task, peer })?,
+    };
+    Ok((measured, task.route(peer)))
 }

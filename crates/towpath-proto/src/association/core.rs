@@ -181,7 +181,7 @@ impl Association {
             identity,
             state: State::Open,
             paths: Paths::new(Path::new(PathId(0), link, remote, config)),
-            striping: Striping::new(config.stripe, seed),
+            striping: Striping::new(config.paths.stripe, seed),
             code: Code::default(),
             channels,
             deadlines: Deadlines::default(),

@@ -160,7 +160,7 @@ impl Path {
             id,
             link,
             remote,
-            standing: Standing::new(config.is_standby(link)),
+            standing: Standing::new(config.paths.is_standby(link)),
             datagram: config.datagram,
             mtu: Mtu::new(config),
             flight: Flight::new(),

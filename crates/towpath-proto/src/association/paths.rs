@@ -270,7 +270,7 @@ impl core::ops::IndexMut<usize> for Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, PathsConfig};
     use towpath_wire::Instant;
 
     fn path(id: u16, link: u16) -> Path {
@@ -322,9 +322,10 @@ mod tests {
 
     #[test]
     fn what_is_on_standby_carries_while_nothing_else_does() {
-        let config = Config { standby: 0b110, ..Config::default() };
-        assert!(!config.is_standby(LinkId(0)) && config.is_standby(LinkId(2)));
-        assert!(!config.is_standby(LinkId(16)), "no bit is left for it");
+        let paths = PathsConfig { standby: 0b110, ..PathsConfig::default() };
+        assert!(!paths.is_standby(LinkId(0)) && paths.is_standby(LinkId(2)));
+        assert!(!paths.is_standby(LinkId(16)), "no bit is left for it");
+        let config = Config { paths, ..Config::default() };
         let path = |id: PathId| Path::new(id, LinkId(id.0), ([10, 0, 0, 1], 1).into(), &config);
         let mut paths = Paths::new(path(PathId(0)));
         (1..3).for_each(|_| _ = paths.add(PATHS_MAX, path));

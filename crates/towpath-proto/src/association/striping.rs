@@ -131,7 +131,7 @@ impl Association {
             return self.paths.iter().position(open).map_or(Picked::Nowhere, Picked::Here);
         }
         let bytes = self.paths.first().datagram.into();
-        let (kind, backlog) = self.channels.next_up(BACKLOG_MAX, self.config.stripe);
+        let (kind, backlog) = self.channels.next_up(BACKLOG_MAX, self.config.paths.stripe);
         let (views, count) = self.views(now, grant.link, kind);
         let views = &views[..count];
         self.striping.present = kind;

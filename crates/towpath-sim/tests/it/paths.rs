@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::association::{Opening, PathState, PathStatus};
+use towpath_proto::config::PathsConfig;
 use towpath_proto::stripe::StripeKind;
 use towpath_proto::{
     AssociationEvent, AssociationId, AssociationStats, Config, Crypto, Memory, Rng,
@@ -233,6 +234,10 @@ impl Pair {
     }
 }
 
+fn striped(stripe: StripeKind) -> Config {
+    Config { paths: PathsConfig { stripe, ..PathsConfig::default() }, ..Config::default() }
+}
+
 fn steady(specs: &[LinkSpec], proto: &Config) -> f64 {
     let mut pair = Pair::with(specs, proto);
     assert_eq!(pair.paths().len(), specs.len(), "{:?}", pair.paths());
@@ -241,7 +246,7 @@ fn steady(specs: &[LinkSpec], proto: &Config) -> f64 {
     pair.load(ms(3000), false);
     let share = pair.share(since, specs);
     let rates: Vec<_> = pair.paths().iter().map(|p| (p.rate * 8 / 1000, p.in_flight)).collect();
-    println!("{share:.4} of the sum, {:?}; paths {rates:?} kbit/s, bytes", proto.stripe);
+    println!("{share:.4} of the sum, {:?}; paths {rates:?} kbit/s, bytes", proto.paths.stripe);
     share
 }
 
@@ -278,7 +283,7 @@ fn a_far_link_beside_a_near_one_makes_nothing_slower() {
 #[test]
 fn every_scheduler_uses_both_of_two_links() {
     for stripe in StripeKind::ALL {
-        let share = steady(&[mbit(100, ms(1)); 2], &Config { stripe, ..Config::default() });
+        let share = steady(&[mbit(100, ms(1)); 2], &striped(stripe));
         let bounds = if stripe == StripeKind::Redundant { 0.45..0.51 } else { 0.95..1.01 };
         assert!(bounds.contains(&share), "{}: {share:.3} of the sum", stripe.name());
     }
@@ -357,7 +362,7 @@ fn urgent_short_messages_do_not_wait_behind_bulk_on_any_path() {
 fn copies_on_every_link_make_the_death_of_one_unnoticeable() {
     let stripe = StripeKind::Redundant;
     let specs = [mbit(100, ms(1)); 2];
-    let mut pair = Pair::with(&specs, &Config { stripe, ..Config::default() });
+    let mut pair = Pair::with(&specs, &striped(stripe));
     for n in 0..400 {
         if n == 200 {
             pair.kill(0, true);

@@ -6,13 +6,14 @@ use std::time::Duration;
 use towpath_proto::Config;
 use towpath_proto::association::{PathState, PathStatus};
 use towpath_proto::coding::Coding;
+use towpath_proto::config::PathsConfig;
 use towpath_wire::LinkId;
 
 use crate::paths::{Pair, mbit, ms};
 
-/// The second of two links is on standby at both ends.
-fn standby() -> Config {
-    Config { standby: 0b10, ..Config::default() }
+/// These links are on standby at both ends.
+fn standby(standby: u16) -> Config {
+    Config { paths: PathsConfig { standby, ..PathsConfig::default() }, ..Config::default() }
 }
 
 fn states(pair: &Pair) -> Vec<PathState> {
@@ -32,7 +33,7 @@ fn sent_by_standby(pair: &Pair) -> u64 {
 
 #[test]
 fn a_link_on_standby_carries_nothing_until_the_other_dies_and_nothing_again_after() {
-    let mut pair = Pair::with(&[mbit(100, ms(1)), mbit(50, ms(4))], &standby());
+    let mut pair = Pair::with(&[mbit(100, ms(1)), mbit(50, ms(4))], &standby(0b10));
     pair.load(ms(500), false);
     assert_eq!(states(&pair), [PathState::Carries, PathState::Standby]);
     let (begun, before) = (pair.world.now(), sent_by_standby(&pair));
@@ -64,7 +65,7 @@ fn a_link_on_standby_carries_nothing_until_the_other_dies_and_nothing_again_afte
 
 #[test]
 fn a_link_on_standby_that_dies_while_nothing_goes_is_known_to_be_dead_and_to_be_back() {
-    let mut pair = Pair::with(&[mbit(100, ms(1)); 2], &standby());
+    let mut pair = Pair::with(&[mbit(100, ms(1)); 2], &standby(0b10));
     let before = pair.paths()[1].counted.packets_sent;
     pair.run(Duration::from_mins(2));
     assert_eq!(states(&pair), [PathState::Carries, PathState::Standby]);
@@ -82,15 +83,14 @@ fn a_link_on_standby_that_dies_while_nothing_goes_is_known_to_be_dead_and_to_be_
 /// Each end decides for what it sends: their answers may differ.
 #[test]
 fn all_on_standby_are_as_none_and_coding_lays_nothing_on_one_that_is() {
-    let all = Config { standby: 0b11, ..Config::default() };
-    let mut pair = Pair::with(&[mbit(100, ms(1)); 2], &all);
+    let mut pair = Pair::with(&[mbit(100, ms(1)); 2], &standby(0b11));
     pair.load(ms(500), false);
     let begun = pair.world.now();
     pair.load(ms(1000), false);
     let both = pair.rate_since(begun);
     assert!(both >= 175.0, "{both:.1} Mbit/s by two links that are both on standby");
 
-    let mut coded = standby();
+    let mut coded = standby(0b10);
     coded.coding.usual = Coding::new(3, 1).expect("a code");
     let mut pair = Pair::with(&[mbit(100, ms(1)); 3], &coded);
     pair.load(ms(500), false);

@@ -57,8 +57,8 @@ impl Network {
         Ok(Self { links: links?, busy: 0, carriers: None })
     }
 
-    /// Hears under this key from now on which links lose their carriers, where there are several. In
-    /// vain where the kernel tells us nothing: then silence tells, later.
+    /// Hears under this key from now on which links lose their carriers, where there are several.
+    /// In vain where the kernel tells us nothing: then silence tells, later.
     pub(super) fn watch_carriers(&mut self, key: u64, poll: &Poll) -> io::Result<()> {
         let ips: Vec<_> = self.addrs()?.iter().map(SocketAddr::ip).collect();
         if ips.len() < 2 {

@@ -124,7 +124,8 @@ fn what_a_later_build_adds_is_passed_over_or_ends_the_association_by_name() {
 /// A pair with so many paths more, of which the first carries what is sent.
 fn with_paths(more: usize) -> (Net, ChannelId) {
     let stripe = crate::stripe::StripeKind::Fcfs;
-    let mut net = Net::with(&Config { stripe, ..Config::default() }, 64);
+    let paths = crate::config::PathsConfig { stripe, ..Default::default() };
+    let mut net = Net::with(&Config { paths, ..Config::default() }, 64);
     for n in [0, 1] {
         let association = &mut net.sides[n].association;
         let remote = association.remote();

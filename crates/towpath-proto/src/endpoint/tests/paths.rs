@@ -161,7 +161,8 @@ fn however_long_a_path_was_silent_its_return_is_noticed_within_a_quarter_second_
 #[test]
 fn where_the_other_links_are_idle_they_are_asked() {
     let stripe = crate::stripe::StripeKind::Fcfs;
-    let (mut net, id, channel) = two_paths(&Config { stripe, ..Config::default() });
+    let paths = crate::config::PathsConfig { stripe, ..Default::default() };
+    let (mut net, id, channel) = two_paths(&Config { paths, ..Config::default() });
     // One message of one datagram at a time goes by the first link alone.
     net.cut = Some(LINK);
     let (endpoint, memory) = &mut net.ends[0];
