@@ -28,9 +28,12 @@ mod senders;
 mod silence;
 mod spawning;
 mod standin;
+mod standing;
 mod tokens;
+mod voters;
 mod voting;
 mod written;
+mod wrong;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
