@@ -231,3 +231,125 @@ pub(crate) enum Waiting {
     /// state's once that is committed.
     Asker(TaskId, u64, Option<Kept>),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use towpath_vm::control::{Alone, Outcome};
+
+    fn host(slot: u16) -> HostId {
+        HostId::new(slot, 1).expect("a host")
+    }
+
+    fn task(slot: u16, n: u32) -> TaskId {
+        host(slot).task(n).expect("a task")
+    }
+
+    /// How many may wait until there is no room, and what is said then.
+    fn fill(all: &mut Proposals, tickets: &mut u64, of: impl Fn(u64) -> Waiting) -> (usize, Fault) {
+        let before = all.len();
+        loop {
+            *tickets += 1;
+            let waiting = of(*tickets);
+            if let Err(fault) = all.room(&waiting) {
+                return (all.len() - before, fault);
+            }
+            all.wait(Ticket(*tickets), waiting);
+        }
+    }
+
+    #[test]
+    fn tasks_and_hosts_have_shares_and_newcomers_and_owners_are_counted_apart() {
+        let (mut all, mut n) = (Proposals::default(), 0);
+        let limit =
+            |what: &str, limit: usize| Fault::Limit { what: what.into(), limit: limit as u64 };
+        let of_task = limit("changes of one task that wait for the log", 1024);
+        let of_host = limit("changes of one host that wait for the log", 4096);
+        let asks = |slot, t| move |n| Waiting::Task(task(slot, t), n, Answer::Done);
+        assert_eq!(fill(&mut all, &mut n, asks(1, 1)), (1024, of_task.clone()));
+        for t in 2..=4 {
+            assert_eq!(fill(&mut all, &mut n, asks(1, t)), (1024, of_task.clone()));
+        }
+        let asker = |n| Waiting::Asker(task(1, 5), n, None);
+        assert_eq!(fill(&mut all, &mut n, asker), (0, of_host.clone()));
+        assert_eq!(fill(&mut all, &mut n, |_| Waiting::Holds(host(1))), (0, of_host.clone()));
+        for _ in 0..3 {
+            n += 1;
+            all.wait(Ticket(n), Waiting::Network(n));
+        }
+        let promise = |slot| move |n| Waiting::Promise(host(slot), n);
+        for slot in 2..=4 {
+            assert_eq!(fill(&mut all, &mut n, promise(slot)), (4096, of_host.clone()));
+        }
+        let full = limit("changes that wait for the log", 16_384);
+        assert_eq!(fill(&mut all, &mut n, promise(5)), (0, full.clone()));
+        assert_eq!(fill(&mut all, &mut n, asks(5, 1)), (0, full));
+        let newcomers = limit("newcomers that wait for the log", 4096);
+        let newcomer = |n: u64| Waiting::Newcomer(AssociationId(n as u32));
+        assert_eq!(fill(&mut all, &mut n, newcomer), (4096, newcomers));
+        let owners = limit("changes of tokens that wait for the log", OWNERS_MAX);
+        let owner = |n: u64| Waiting::Owner([n as u8; 16]);
+        assert_eq!(fill(&mut all, &mut n, owner), (OWNERS_MAX - 3, owners));
+        // The first asker is answered: it may ask once more, and so may its host.
+        assert!(matches!(all.decided(Ticket(1)), Some(Waiting::Task(t, 1, _)) if t == task(1, 1)));
+        assert_eq!(fill(&mut all, &mut n, asks(1, 1)).0, 1);
+        for ticket in 1..=n {
+            all.decided(Ticket(ticket));
+        }
+        assert_eq!((all.len(), all.newcomers, all.owners), (0, 0, 0));
+        assert!(all.by_task.is_empty() && all.by_host.is_empty());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_proposed_once_until_it_is_decided() {
+        let (mut all, mut log) = (Proposals::default(), Alone::default());
+        let decided = |all: &mut Proposals, log: &mut Alone| {
+            let mut count = 0;
+            while let Some(Outcome::Committed(_, ticket, _)) = log.poll() {
+                assert!(all.decided(ticket).is_none());
+                count += 1;
+            }
+            count
+        };
+        let leave = |slot, deleted| Command::Leave(Leave { host: host(slot), deleted });
+        let facts = [
+            Command::Lost(host(1)),
+            leave(1, false),
+            leave(2, true),
+            Command::TaskOver(task(1, 1)),
+            Command::ForgetWaits(host(1)),
+        ];
+        for command in facts.iter().chain(&facts) {
+            all.state(&mut log, command.clone());
+        }
+        assert_eq!(all.repeated, 5);
+        assert_eq!([1, 2].map(|slot| all.deletes(host(slot))), [false, true]);
+        // What a task asks stands behind its end, which is to be said anew.
+        all.asks(task(1, 1));
+        for command in &facts {
+            all.state(&mut log, command.clone());
+        }
+        assert_eq!(all.repeated, 8);
+        assert_eq!(decided(&mut all, &mut log), 7);
+        assert!(!all.deletes(host(2)) && all.facts.is_empty() && all.stated.is_empty());
+        // Whoever comes to lead is said every time.
+        for command in [Command::Lead(host(1)), Command::Lead(host(1)), facts[0].clone()] {
+            all.state(&mut log, command);
+        }
+        assert_eq!((all.repeated, decided(&mut all, &mut log)), (8, 3));
+    }
+
+    #[test]
+    fn a_fact_that_was_said_anew_is_not_forgotten_with_the_first() {
+        let (mut all, mut log) = (Proposals::default(), Alone::default());
+        let over = Command::TaskOver(task(1, 1));
+        all.state(&mut log, over.clone());
+        all.wait(Ticket(99), Waiting::Asker(task(1, 1), 1, None));
+        all.state(&mut log, over.clone());
+        let Some(Outcome::Committed(_, first, _)) = log.poll() else { panic!("it is decided") };
+        all.decided(first);
+        all.state(&mut log, over);
+        assert_eq!(all.repeated, 1, "the second is not decided yet");
+        assert!(all.askers().eq([task(1, 1)]));
+    }
+}

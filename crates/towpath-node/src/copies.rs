@@ -72,4 +72,20 @@ mod tests {
         copies.forget(host);
         assert_eq!(copies.replaced(now, host), 1);
     }
+
+    #[test]
+    fn replacements_a_minute_apart_have_nothing_to_do_with_each_other() {
+        let (mut copies, host) = (Copies::default(), HostId::new(2, 2).expect("a host"));
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        for n in 1..=3 {
+            assert_eq!(copies.replaced(at(5), host), n);
+        }
+        assert_eq!(copies.wait(at(5 + 59_999), host), Duration::from_millis(100));
+        assert_eq!(copies.wait(at(5 + 60_000), host), Duration::ZERO);
+        assert_eq!(copies.replaced(at(5 + 59_999), host), 4);
+        assert_eq!(copies.replaced(at(5 + 59_999 + 60_000), host), 1);
+        // However many there are, nobody waits for longer.
+        let all: u32 = (0..99).map(|_| copies.replaced(at(0), host)).max().expect("some");
+        assert_eq!((all, copies.wait(at(0), host)), (100, Duration::from_secs(30)));
+    }
 }

@@ -296,4 +296,16 @@ mod tests {
         assert_eq!(lanes.arrived(Purpose::Bulk), Some(task(3)));
         assert_eq!(lanes.arrived(Purpose::Bulk), None);
     }
+
+    #[test]
+    fn what_of_our_own_is_dropped_with_tasks_data_does_not_count_any_more() {
+        let mut outbox = Outbox::default();
+        outbox.push(Purpose::Control, Waiting::Bytes([7; 6].to_vec()));
+        outbox.push(Purpose::Small, Waiting::Bytes([7; 36].to_vec()));
+        outbox.push(Purpose::Bulk, Waiting::Block(block(1), 9));
+        assert_eq!(outbox.drop_data(), [block(1)]);
+        assert_eq!(outbox.bytes(), 70);
+        outbox.pop(Purpose::Control);
+        assert_eq!((outbox.bytes(), outbox.iter().count()), (0, 0));
+    }
 }

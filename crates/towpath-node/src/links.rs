@@ -182,4 +182,37 @@ mod tests {
         let here = ["127.0.0.1:1", "[::1]:1"];
         assert_eq!(links(&["[::1]:9", "127.0.0.1:9"]).nearest(&here.map(at)), Some(at(here[0])));
     }
+
+    #[test]
+    fn a_socket_at_every_address_shares_no_network_with_anybody() {
+        for (own, remote, link) in [
+            (["0.0.0.0:1", "203.0.113.1:1"], "10.0.0.1:9", 1),
+            (["[::]:1", "[2001::1]:1"], "[1::9]:9", 1),
+            (["[2001:db8::1]:1", "[::]:2"], "203.0.113.4:9", 1),
+            (["[2001:db8::1]:1", "0.0.0.0:2"], "203.0.113.4:9", 1),
+        ] {
+            assert_eq!(links(&own).to(at(remote)), LinkId(link), "{own:?} to {remote}");
+        }
+    }
+
+    #[test]
+    fn a_link_fits_of_its_family_and_kind_at_an_address_of_its_own() {
+        let own = ["192.0.2.7:1", "198.51.100.7:1", "0.0.0.0:1", "127.0.0.1:1", "[2001:db8::1]:1"];
+        let found: Vec<_> = links(&own).nearnesses(at("192.0.2.6:9")).collect();
+        assert_eq!(found, [(LinkId(0), 96 + 31), (LinkId(1), 96 + 5)]);
+        let found: Vec<_> = links(&own).nearnesses(at("127.0.0.1:9")).collect();
+        assert_eq!(found, [(LinkId(3), 128)]);
+        let found: Vec<_> = links(&own).nearnesses(at("[2001:db8::3]:9")).collect();
+        assert_eq!(found, [(LinkId(4), 126)]);
+    }
+
+    #[test]
+    fn links_have_attachments_of_their_own_unless_it_is_said_and_tell_the_first_address() {
+        let own = links(&["192.0.2.7:1", "198.51.100.7:1"]);
+        assert_eq!([0, 1, 2].map(|n| own.device(LinkId(n)).0), [0, 1, 2]);
+        assert_eq!(own.addr(), own.addrs()[0]);
+        let told = own.on_devices([7, 7].into()).told_as(at("203.0.113.9:1"));
+        assert_eq!([0, 1, 2].map(|n| told.device(LinkId(n)).0), [7, 7, 2]);
+        assert_eq!((told.addr(), told.addrs().len()), (at("203.0.113.9:1"), 2));
+    }
 }

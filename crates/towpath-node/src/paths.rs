@@ -157,4 +157,22 @@ mod tests {
         let theirs = offers(&["192.0.2.2:7", "198.51.100.2:7"]);
         assert_eq!(paired(&own, &theirs, &path(0, "192.0.2.2:7")), []);
     }
+
+    #[test]
+    fn offers_are_looked_at_once_until_there_are_more_and_kept_until_the_end() {
+        let mut heard = Offers::default();
+        let (a, b) = (AssociationId(1), AssociationId(2));
+        let two = offers(&["10.0.0.2:7", "10.1.0.2:7"]);
+        heard.note(b, two[0]);
+        heard.note(a, two[0]);
+        assert_eq!(heard.poll(), Some((a, two[..1].to_vec())));
+        assert_eq!(heard.poll(), Some((b, two[..1].to_vec())));
+        assert_eq!(heard.poll(), None);
+        heard.note(a, two[1]);
+        heard.note(b, two[1]);
+        heard.forget(b);
+        assert_eq!((heard.poll(), heard.poll()), (Some((a, two.clone())), None));
+        heard.note(b, two[1]);
+        assert_eq!(heard.poll(), Some((b, two[1..].to_vec())));
+    }
 }

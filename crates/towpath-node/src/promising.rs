@@ -291,3 +291,186 @@ impl Promising {
         self.numbers.len() + self.ended.len() + self.draining.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use towpath_qos::spec::wire::Ip;
+    use towpath_wire::{ByteSize, LinkId, Rate, TaskId};
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn host(slot: u16) -> HostId {
+        HostId::new(slot, 1).expect("a host")
+    }
+
+    fn task(n: u32) -> TaskId {
+        host(1).task(n).expect("a task")
+    }
+
+    const fn wire(association: u32, channel: u32) -> Wire {
+        (AssociationId(association), ChannelId(channel))
+    }
+
+    fn own(of: Wire, task: TaskId) -> Reservation {
+        Reservation {
+            link: LinkId(0),
+            of,
+            task,
+            ip: Ip::V4,
+            rate: Rate::from_bps(1_000_000),
+            burst: ByteSize::from_bytes(3000),
+            packet: ByteSize::from_bytes(1500),
+            within: Duration::from_millis(10),
+            port: None,
+        }
+    }
+
+    fn granted() -> Granted {
+        let (delay, first) = (Duration::from_millis(9), Duration::from_millis(4));
+        Granted { delay, first, rate: Rate::from_bps(100_000_000), hops: Vec::new() }
+    }
+
+    fn told(term: u64) -> Told {
+        (host(1), host(2), term, None)
+    }
+
+    /// Its leader knows all; channel `n` of connection 1, of task `n`, asked for number `n`.
+    fn asking(numbers: u32) -> Promising {
+        let mut all = Promising::default();
+        all.tell(told(1));
+        for n in 1..=numbers {
+            let asked = all.ask(at(0), host(3), own(wire(1, n), task(n))).expect("there is room");
+            let promise = asked.expect("the leader is asked");
+            assert_eq!((promise.number, promise.host), (u64::from(n), host(1)));
+            assert_eq!((promise.to, promise.task), (host(3), task(n)));
+            assert_eq!(promise.terms.within, Duration::from_millis(10));
+        }
+        all
+    }
+
+    fn holding(numbers: u32) -> Promising {
+        let mut all = asking(numbers);
+        for n in 1..=numbers {
+            let reserve = all.answered(n.into(), Ok(granted()));
+            let within = Duration::from_millis(4).checked_sub(OWN_LATE).expect("it is longer");
+            let port = Some(Rate::from_bps(100_000_000));
+            let own = Reservation { within, port, ..own(wire(1, n), task(n)) };
+            assert_eq!(reserve, Said::Reserve(own));
+            assert_eq!(all.bound(wire(1, n)), Some(Duration::from_millis(9)));
+        }
+        all
+    }
+
+    #[test]
+    fn a_task_and_a_host_have_only_so_many() {
+        let mut all = Promising::default();
+        let limit = |what: &str, limit| Err(Fault::Limit { what: what.into(), limit });
+        for n in 0..1024 {
+            let of = own(wire(1, n), task(1 + n / 256));
+            assert_eq!(all.ask(at(0), host(3), of), Ok(None), "nobody leads yet");
+            if n == 255 {
+                let beyond = all.ask(at(0), host(3), own(wire(2, 0), task(1)));
+                let what = "channels of one task that wait for a promise";
+                assert_eq!(beyond, limit(what, 256));
+            }
+        }
+        let beyond = all.ask(at(0), host(3), own(wire(2, 0), task(9)));
+        assert_eq!(beyond, limit("promises of one host", 1024));
+        assert_eq!(all.len(), 1024);
+        all.cut(AssociationId(2));
+        assert_eq!(all.len(), 1024, "another connection");
+        all.cut(AssociationId(1));
+        assert_eq!((all.len(), all.due()), (0, None));
+    }
+
+    #[test]
+    fn a_refusal_ends_the_channel_and_a_promise_that_nobody_waits_for_is_given_back() {
+        let mut all = asking(2);
+        let refused = all.answered(1, Err(Fault::NoHost));
+        assert_eq!(refused, Said::Refused(wire(1, 1), Fault::NoHost));
+        assert_eq!((all.len(), all.bound(wire(1, 1))), (1, None));
+        all.over(wire(1, 2));
+        assert_eq!(all.len(), 0);
+        assert_eq!(all.answered(2, Ok(granted())), Said::Nothing);
+        assert_eq!(all.answered(2, Ok(granted())), Said::Nothing, "it is known by now");
+        assert_eq!((all.len(), all.given_back(at(1000))), (1, Vec::new()));
+        assert_eq!(all.answered(2, Ok(granted())), Said::Nothing);
+        // Its bound, and what machines may be late by, after it was noted.
+        assert_eq!(all.due(), Some(at(1109)));
+        assert_eq!(all.given_back(at(1108)), []);
+        assert_eq!(all.given_back(at(1109)), [2]);
+        assert_eq!((all.len(), all.due()), (0, None));
+        assert_eq!(all.answered(2, Err(Fault::NotFound)), Said::Nothing);
+        assert_eq!(all.len(), 0);
+    }
+
+    #[test]
+    fn a_leader_that_lost_a_promise_takes_it_up_again_and_is_told_once_it_has_all() {
+        let mut all = holding(2);
+        for n in [1, 2] {
+            let Said::Again(again) = all.answered(n, Err(Fault::NotFound)) else {
+                panic!("it is to be taken up")
+            };
+            assert_eq!(again.promise.number, n);
+        }
+        assert!(!all.is_due(at(5), told(1)));
+        assert_eq!(all.answered(1, Ok(granted())), Said::Nothing);
+        assert_eq!(all.due(), None);
+        assert_eq!(all.answered(2, Err(Fault::NoHost)), Said::Gone(wire(1, 2)));
+        assert_eq!((all.bound(wire(1, 1)).is_some(), all.bound(wire(1, 2))), (true, None));
+        assert_eq!(all.due(), Some(Instant::ZERO), "now it knows of all");
+        assert!(all.is_due(at(5), told(1)));
+        let (holds, asked) = all.tell(told(1));
+        assert_eq!((holds.last, holds.numbers, asked), (2, [1, 2].into(), Vec::new()));
+        assert!(!all.is_due(at(5), told(1)) && all.is_due(at(5), told(2)));
+    }
+
+    #[test]
+    fn whoever_leads_next_hears_what_there_is_and_is_asked_under_new_numbers() {
+        let mut all = holding(2);
+        all.ask(at(100), host(4), own(wire(1, 3), task(3))).expect("there is room");
+        all.over(wire(1, 2));
+        assert_eq!(all.has_no_leader(at(50), at(40)), []);
+        assert_eq!(all.due(), Some(at(100) + ANSWERED_WITHIN));
+        let (holds, asked) = all.tell(told(2));
+        assert_eq!((holds.host, holds.last, holds.numbers), (host(1), 3, [1, 2].into()));
+        let asked: Vec<_> = asked.iter().map(|promise| (promise.number, promise.to)).collect();
+        assert_eq!(asked, [(4, host(4))]);
+        assert_eq!(all.answered(3, Err(Fault::NoHost)), Said::Nothing, "it is asked no more");
+        assert!(all.waited_in_vain(at(99) + ANSWERED_WITHIN).is_empty());
+        assert_eq!(all.waited_in_vain(at(100) + ANSWERED_WITHIN), [wire(1, 3)]);
+        assert!(matches!(all.answered(4, Ok(granted())), Said::Reserve(_)));
+        // As another host it has nothing of what it had, but for what it asks for.
+        all.ask(at(200), host(4), own(wire(1, 5), task(3))).expect("there is room");
+        let (holds, asked) = all.tell((host(5), host(2), 3, None));
+        assert_eq!((holds.numbers.len(), asked.len(), all.len()), (0, 1, 1));
+        assert_eq!(asked[0].host, host(5));
+        assert_eq!(all.bound(wire(1, 1)), None);
+    }
+
+    #[test]
+    fn without_a_leader_promises_are_kept_for_a_while_from_when_there_was_none() {
+        let mut all = asking(1);
+        assert_eq!(all.has_no_leader(at(9), at(3)), []);
+        assert_eq!(all.due(), Some(at(0) + ANSWERED_WITHIN), "there is none to keep");
+        let mut all = holding(2);
+        assert_eq!(all.has_no_leader(at(9), at(3)), []);
+        assert_eq!(all.has_no_leader(at(10), at(10)), []);
+        assert_eq!(all.due(), Some(at(3) + HOLD));
+        assert_eq!(all.has_no_leader(at(2) + HOLD, at(10)), []);
+        assert_eq!(all.has_no_leader(at(3) + HOLD, at(10)), [wire(1, 1), wire(1, 2)]);
+        all.over(wire(1, 2));
+        all.given_back(at(20));
+        assert_eq!(all.given_back(at(200)), [], "nobody is there to be told");
+        assert!(all.is_due(at(9), told(1)), "the same one again may have lost it");
+        assert_eq!(all.due(), None);
+        all.is_wanted(at(70));
+        assert_eq!(all.due(), Some(at(70)));
+        all.tell(told(1));
+        assert!(!all.is_due(at(69), told(1)));
+        assert!(all.is_due(at(70), told(1)));
+    }
+}

@@ -184,3 +184,115 @@ impl Questions {
         self.by_host.get(&host).into_iter().flatten().copied().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use towpath_vm::talk::MailRules;
+
+    fn task(slot: u16, n: u32) -> TaskId {
+        HostId::new(slot, 1).expect("a host").task(n).expect("a task")
+    }
+
+    fn at(s: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(s)
+    }
+
+    fn put(len: usize) -> RegistryOp {
+        let (name, rules) = ("m".into(), MailRules::default());
+        RegistryOp::Put { name, index: None, rules, format: 0, content: alloc::vec![0; len] }
+    }
+
+    fn join() -> RegistryOp {
+        RegistryOp::Join("g".into())
+    }
+
+    #[test]
+    fn what_finds_no_room_is_asked_once_and_room_is_there_again_when_one_is_answered() {
+        let mut all = AskedAgain::default();
+        let half = put(KEPT_MAX / 2 - OVERHEAD);
+        all.ask(task(1, 1), 10, (&half, true));
+        all.ask(task(1, 2), 20, (&half, true));
+        all.ask(task(1, 1), 11, (&join(), true));
+        assert_eq!(all.lost(), [(task(1, 1), 11)]);
+        all.done(task(1, 2), 20);
+        all.done(task(1, 1), 11);
+        all.ask(task(1, 1), 12, (&put(KEPT_MAX / 2 - 2 * OVERHEAD), true));
+        all.ask(task(1, 1), 13, (&join(), true));
+        all.ask(task(1, 1), 14, (&join(), true));
+        assert_eq!(all.lost(), [(task(1, 1), 14)], "to the byte");
+        for number in [10, 12, 13, 14] {
+            all.done(task(1, 1), number);
+        }
+        assert_eq!((all.bytes, all.open.len(), all.by_number.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_question_says_which_of_its_tasks_is_the_first_that_is_open() {
+        let mut all = AskedAgain::default();
+        let ask = |all: &mut AskedAgain, task, number| {
+            let Serial { this, open } = all.ask(task, number, (&join(), true));
+            (this, open)
+        };
+        assert_eq!(ask(&mut all, task(1, 1), 7), (1, 1));
+        assert_eq!(ask(&mut all, task(1, 2), 7), (2, 2));
+        assert_eq!(ask(&mut all, task(1, 1), 8), (3, 1));
+        assert_eq!(all.ask(task(1, 1), 9, (&join(), false)), Serial::default());
+        all.done(task(1, 1), 7);
+        assert_eq!(ask(&mut all, task(1, 1), 10), (5, 3));
+        let again: Vec<_> =
+            all.again().into_iter().map(|(t, n, s, _)| (t, n, s.this, s.open)).collect();
+        let (one, two) = (task(1, 1), task(1, 2));
+        assert_eq!(again, [(one, 8, 3, 3), (one, 10, 5, 3), (two, 7, 2, 2)]);
+        assert_eq!(all.lost(), [(one, 9)], "it is for one leader only");
+    }
+
+    #[test]
+    fn a_question_is_held_for_so_long_from_when_nobody_had_it_at_first() {
+        let mut all = AskedAgain::default();
+        for (n, again) in [(1, true), (2, true), (3, false)] {
+            all.ask(task(1, n), 7, (&join(), again));
+        }
+        let held = [3, 2, 1, 4].map(|n| all.hold(at(10 - u64::from(n)), task(1, n), 7));
+        assert_eq!(held, [false, true, true, false]);
+        assert!(all.hold(at(20), task(1, 1), 7), "since before");
+        assert_eq!(all.due(), Some(at(38)));
+        assert_eq!(all.over(at(37)), []);
+        assert_eq!(all.over(at(38)), [(task(1, 2), 7)]);
+        assert_eq!(all.over(at(39)), [(task(1, 2), 7), (task(1, 1), 7)]);
+        all.done(task(1, 2), 7);
+        assert_eq!((all.due(), all.over(at(39))), (Some(at(39)), [(task(1, 1), 7)].into()));
+        assert_eq!(all.again().len(), 1);
+        assert_eq!(all.due(), None, "somebody has it");
+        all.hold(at(50), task(1, 1), 7);
+        assert_eq!(all.due(), Some(at(80)));
+        all.clear();
+        assert_eq!((all.due(), all.lost().len()), (None, 0));
+        assert_eq!(all.ask(task(1, 1), 9, (&join(), true)).this, 4, "no number is used again");
+    }
+
+    #[test]
+    fn what_a_host_is_to_answer_is_forgotten_one_by_one_or_at_once() {
+        let (one, two) = (HostId::new(1, 1).expect("a host"), HostId::new(2, 1).expect("a host"));
+        let mut all = Questions::default();
+        for (host, n) in [(one, 1), (one, 2), (two, 1)] {
+            all.by_host.entry(host).or_default().insert((task(3, n), 7));
+        }
+        all.gathers.insert((task(3, 1), 7), [4].into());
+        let (host, asker) = (one, Asker::Owner);
+        all.queries.insert(4, Query { host, asker, tasks: Vec::new() });
+        assert_eq!((all.len(), all.of(one).len(), all.of(two).len()), (4, 2, 1));
+        all.remove(one, task(3, 1), 7);
+        assert!(all.gathers.is_empty() && all.any_of(one));
+        all.remove(one, task(3, 2), 7);
+        assert_eq!((all.len(), all.any_of(one), all.any_of(two)), (2, false, true));
+        all.remove(two, task(3, 1), 7);
+        assert!(!all.is_empty());
+        all.queries.clear();
+        assert_eq!((all.len(), all.is_empty()), (0, true));
+        all.by_host.entry(two).or_default().insert((task(3, 1), 8));
+        all.gathers.insert((task(3, 1), 8), [4].into());
+        all.clear();
+        assert!(all.is_empty() && all.gathers.is_empty());
+    }
+}

@@ -224,4 +224,40 @@ mod tests {
         assert_eq!((arriving.bytes(), arriving.blocks.len(), arriving.control.len()), (0, 0, 0));
         assert_eq!(memory.used(), 0);
     }
+
+    #[test]
+    fn charges_are_found_wherever_a_block_stands() {
+        let mut charges = Charges::default();
+        let places = [0, 7, LOW - 1, LOW, LOW + 1, u32::MAX];
+        for (n, place) in places.into_iter().enumerate() {
+            charges.insert(place, Charge { cost: n as u64 + 1, of: None });
+        }
+        assert_eq!((charges.len(), charges.low.len(), charges.high.len()), (6, LOW as usize, 3));
+        let removed = places.map(|place| charges.remove(place).map(|charge| charge.cost));
+        assert_eq!(removed, [1, 2, 3, 4, 5, 6].map(Some));
+        assert!(places.map(|place| charges.remove(place)).iter().all(Option::is_none));
+        assert!(charges.remove(LOW / 2).is_none());
+    }
+
+    #[test]
+    fn room_is_the_memory_beneath_and_what_is_held_fills_what_tasks_may_have() {
+        let mut memory = HeapMemory::new(ByteSize::from_mib(4));
+        let mut arriving = Arriving { max: 1000 + BLOCK_COST, ..Arriving::default() };
+        let (association, channel) = (AssociationId(1), ChannelId(0));
+        let label = LABEL_OUTPUT + 1;
+        let arrival = Arrival { association, channel, label, message: 0, len: 6 };
+        assert!(arriving.over(995, &mut memory).alloc(&arrival).is_none());
+        let mut room = arriving.over(994, &mut memory);
+        let block = room.alloc(&arrival).expect("there is room");
+        room.place(block, 0, b"abcdef");
+        let mut out = [0; 3];
+        room.copy_out(block, 2, &mut out);
+        assert_eq!((&out, room.len(block), room.bytes(block)), (b"cde", 6, &b"abcdef"[..]));
+        let parts = room.put_parts(&[b"ab", b"c"]).expect("there is room");
+        assert_eq!(room.bytes(parts), b"abc");
+        room.release(parts);
+        assert_eq!(arriving.bytes(), 6 + BLOCK_COST);
+        arriving.over(0, &mut memory).release(block);
+        assert_eq!((arriving.bytes(), arriving.put_off, memory.used()), (0, 1, 0));
+    }
 }

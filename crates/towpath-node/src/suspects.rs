@@ -68,3 +68,33 @@ pub(crate) struct Others {
     /// All of them.
     pub(crate) all: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn whoever_is_put_off_is_not_lost_before_that_and_no_later_than_at_the_latest() {
+        let at = |s| Instant::ZERO + Duration::from_secs(s);
+        let host = |slot| HostId::new(slot, 1).expect("a host");
+        let mut suspects = Suspects::default();
+        suspects.arm();
+        assert_eq!((suspects.any(), suspects.at), (false, None));
+        for (slot, until, latest) in [(1, 5, 9), (2, 7, 8), (3, 12, 11)] {
+            let suspect = Suspect { until: at(until), latest: at(latest), asked: false };
+            suspects.by_host.insert(host(slot), suspect);
+        }
+        suspects.arm();
+        assert_eq!((suspects.any(), suspects.at), (true, Some(at(5))));
+        suspects.put_off(at(10));
+        let until = suspects.by_host.values().map(|suspect| suspect.until);
+        assert!(until.eq([at(10), at(10), at(12)]));
+        assert_eq!(suspects.at, Some(at(8)), "one is lost then in any case");
+        suspects.clear(host(2));
+        suspects.arm();
+        assert_eq!((suspects.has(host(2)), suspects.has(host(1))), (false, true));
+        assert_eq!(suspects.at, Some(at(9)));
+    }
+}

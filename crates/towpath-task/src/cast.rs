@@ -218,4 +218,24 @@ mod tests {
         // One host gets it once.
         assert!(!by_streams(64 << 10, None, 20, 1));
     }
+
+    #[test]
+    fn streams_pay_up_to_the_time_that_the_daemons_take() {
+        assert_eq!((time_ns(3000, 1_000_000), time_ns(1, 0)), (3_000_000, 1_000_000_000));
+        let pay =
+            |len, rates: &[Option<u64>], hosts| streams_pay(len, rates.iter().copied(), hosts);
+        // What each stream costs, against what the daemons do and each of their hosts.
+        for (receivers, hosts, pays) in
+            [(23, 1, true), (24, 1, false), (40, 2, true), (41, 2, false), (0, 0, true)]
+        {
+            assert_eq!(pay(0, &vec![None; receivers], hosts), pays, "{receivers} on {hosts}");
+        }
+        // The slowest way bounds both: six milliseconds by any of them.
+        let slow = Some(10_000_000);
+        assert!(pay(60_000, &[slow], 1) && pay(60_000, &[None, slow], 2));
+        assert!(!pay(60_000, &[slow, slow], 2));
+        // No stream is taken for faster than a fast one.
+        assert!(!pay(2_000_000, &[Some(u64::MAX); 20], 1));
+        assert!(pay(2_000_000, &[Some(u64::MAX); 16], 1));
+    }
 }

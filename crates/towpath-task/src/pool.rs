@@ -144,3 +144,38 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::actors::{all, crowd};
+
+    #[test]
+    fn one_that_has_done_its_own_asks_the_next_for_half_of_the_rest() {
+        let (mut tasks, _sides) = crowd(3);
+        let members: Vec<_> = tasks.iter().map(Task::id).collect();
+        let done = all(&mut tasks, |n, task| {
+            let mut team = task.team_of(&members).unwrap();
+            let mut pool = Pool::new(&team, 300);
+            assert_eq!(pool.own, 100 * n as u64..100 * (n as u64 + 1));
+            if n > 0 {
+                // Nothing is done here before somebody asks.
+                let asks = Wanted::any().tag(ASK).context(team.peers.context);
+                let asked = |task: &mut Task| task.endpoint.probe(&asks).map(|_| ());
+                task.wait_for(crate::deadline::Deadline::NEVER, &mut { asked }).unwrap();
+            }
+            let mut items = Vec::new();
+            while let Some(item) = pool.next(task, &mut team).unwrap() {
+                items.push(item);
+            }
+            (items, pool.stolen())
+        });
+        assert!(done[0].0[..101].iter().copied().eq((0..100).chain([150])));
+        assert!(done[0].1 >= 50 && done[1].0[0] == 100 && done[2].0[0] == 200);
+        let stolen: u64 = done.iter().map(|(_, stolen)| stolen).sum();
+        let mut items: Vec<u64> = done.into_iter().flat_map(|(items, _)| items).collect();
+        items.sort_unstable();
+        assert!(items.iter().copied().eq(0..300), "each is done once");
+        assert!(stolen >= 100, "of both others");
+    }
+}

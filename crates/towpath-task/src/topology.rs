@@ -141,4 +141,20 @@ mod tests {
         assert_eq!(Grid::balanced(64, 3).extents(), [4, 4, 4]);
         assert_eq!(Grid::balanced(7, 2).extents(), [7, 1]);
     }
+
+    #[test]
+    fn a_cube_has_a_neighbour_for_each_bit_and_a_grid_ends_at_its_borders() {
+        let cube = |rank, size| hypercube(rank, size).collect::<Vec<_>>();
+        assert_eq!(
+            (cube(5, 8), cube(5, 6), cube(0, 5)),
+            (vec![4, 7, 1], vec![4, 1], vec![1, 2, 4])
+        );
+        assert_eq!((cube(0, 1), cube(1, 2)), (vec![], vec![0]));
+        let grid = Grid::new(&[2, 3]).round(1);
+        assert_eq!((grid.coordinates(5), grid.size()), (vec![1, 2], 6));
+        let ranks = [[1, 2], [1, 3], [1, -1], [2, 0], [-1, 0], [0, 4]].map(|at| grid.rank(&at));
+        assert_eq!(ranks, [Some(5), Some(3), Some(5), None, None, Some(1)]);
+        assert_eq!((grid.rank(&[1]), grid.neighbour(4, 2, 1)), (None, None));
+        assert_eq!((grid.neighbour(4, 1, 2), grid.neighbour(4, 0, -1)), (Some(3), Some(1)));
+    }
 }

@@ -23,3 +23,19 @@ pub(super) fn tag_of(name: &str) -> Tag {
     });
     hash.cast_signed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panels_tag_is_its_names_hash_in_every_build() {
+        for (name, tag) in [
+            ("", 0xcbf2_9ce4_8422_2325_u64),
+            ("a", 0xaf63_dc4c_8601_ec8c),
+            ("foobar", 0x8594_4171_f739_67e8),
+        ] {
+            assert_eq!(tag_of(name).cast_unsigned(), tag, "{name}");
+        }
+    }
+}

@@ -78,11 +78,13 @@ fn another_task_sees_steers_and_follows() {
     let mut panel = shown(&mut a, &mut a_side);
     let (power, hottest) = (panel.parameter_named("power").unwrap(), crate::panel::SeriesId(0));
     panel.push(&mut a, hottest, 0.0, &[300.0]).unwrap();
-    let found = mail(&a);
+    assert_eq!((panel.name(), panel.parameters().len(), panel.all_series().len()), ("heat", 1, 1));
+    let (found, found_at) = (mail(&a), a.id());
     std::thread::scope(|scope| {
         let looks = scope.spawn(|| {
             let mut view = View::open_within(&mut b, "heat", PATIENCE).unwrap();
             assert_eq!(value_of(&view), "1");
+            assert_eq!((view.name(), view.series().len(), view.panel()), ("heat", 1, found_at));
             let first = view.next(&mut b, Some(PATIENCE)).unwrap();
             let Some(Told::Point(point)) = first else { panic!("{first:?}") };
             assert_eq!((point.at, &point.values[..], point.lost), (0.0, &[300.0][..], 0));
