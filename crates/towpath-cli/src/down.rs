@@ -308,7 +308,10 @@ impl Lead {
                 // One of this machine is ended anyway.
                 _ if is_here => {}
                 Ok(_) => deleted.push(host),
-                Err(why) => ended.left.push(format!("{} ({}): {why}", host.id, host.name)),
+                Err(why) => ended.left.push(format!(
+                    "{} ({}): {why}\nhint: run `towpath down` on its machine",
+                    host.id, host.name
+                )),
             }
         }
         deleted

@@ -13,7 +13,11 @@ use towpath_report::text::visible;
 use towpath_vm::{Host, HostState};
 use towpath_wire::HostId;
 
+use crate::clocks::ahead_us;
 use crate::control::{self, ANSWER, connect, host_table};
+
+/// Clocks that are further apart stand out, in microseconds.
+const APART_US: u64 = 2_000_000;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -21,9 +25,9 @@ Examples:
   towpath status
   towpath status --json
 
-Says who leads and who may, how far each of those that keep the log has it, which hosts are
-silent, lost or drained, and which losses the virtual machine would bear now. How far the others
-are only the host that leads can tell: ask on its machine.
+Says who leads and who may, how far each of those that keep the log has it, and how far its clock
+is from the leader's, which hosts are silent, lost or drained, and which losses the virtual machine
+would bear now. How far the others are only the host that leads can tell: ask on its machine.
 
 Exit status: 0 nothing stands out, 1 something does, 255 could not ask.")]
 pub(crate) struct StatusArgs {
@@ -39,6 +43,8 @@ struct Health {
     /// Term and entries, where the host that leads was asked.
     log: Option<(u64, u64)>,
     voters: Vec<VoterSeen>,
+    /// By how many microseconds their clocks are ahead of that of whoever leads.
+    ahead_us: BTreeMap<HostId, i64>,
     trouble: Vec<String>,
 }
 
@@ -77,7 +83,12 @@ fn ask(vm: &VmDir) -> anyhow::Result<Health> {
     }
     let log = (!seen.voters.is_empty()).then_some((seen.term, seen.entries));
     let voters = if log.is_some() { seen.voters } else { guessed(&info) };
-    Ok(Health { info, hosts, log, voters, trouble })
+    // Of one that is silent nobody waits for an answer.
+    let heard = voters.iter().filter(|v| v.heard).map(|v| v.host);
+    let (first, rest): (Vec<HostId>, Vec<HostId>) = heard.partition(|h| Some(*h) == info.leader);
+    let ahead_us =
+        if info.frozen { BTreeMap::new() } else { ahead_us(vm, &[first, rest].concat()) };
+    Ok(Health { info, hosts, log, voters, ahead_us, trouble })
 }
 
 /// Those that may lead, as another host knows them.
@@ -116,6 +127,7 @@ impl Health {
         let unheard = self.voters.iter().any(|v| !v.heard);
         self.info.frozen
             || unheard
+            || self.apart_us() > APART_US
             || !self.trouble.is_empty()
             || !silent.is_empty()
             || !lost.is_empty()
@@ -151,10 +163,28 @@ impl Health {
                 _ => "may lead".to_string(),
             };
             let vote = if voter.votes { "" } else { ", does not vote" };
-            putln!("  {:<28} {what}{vote}", self.called(voter.host))?;
+            let clock = self.clock(voter.host);
+            putln!("  {:<28} {what}{vote}{clock}", self.called(voter.host))?;
         }
         putln!("what may fail next:")?;
         Ok(())
+    }
+
+    /// How far a host's clock is from that of whoever leads, where people would see it.
+    fn clock(&self, host: HostId) -> String {
+        let us = self.ahead_us.get(&host).copied().unwrap_or(0);
+        let (s, tenths) = (us.unsigned_abs() / 1_000_000, us.unsigned_abs() / 100_000 % 10);
+        match us {
+            _ if s + tenths == 0 => String::new(),
+            1.. => format!(", its clock is {s}.{tenths} s ahead"),
+            _ => format!(", its clock is {s}.{tenths} s behind"),
+        }
+    }
+
+    /// How far the clocks of those that keep the log are apart.
+    fn apart_us(&self) -> u64 {
+        let all = || self.ahead_us.values().copied();
+        all().max().zip(all().min()).map_or(0, |(most, least)| most.abs_diff(least))
     }
 
     /// How many of those that vote may be lost now, and what follows, in words.
@@ -192,6 +222,13 @@ impl Health {
                 called(&heard).join(", ")
             ));
         }
+        if self.apart_us() > APART_US {
+            notes.push(format!(
+                "clocks are {} s apart: tokens end by that of whoever leads (set them by NTP; no \
+                 daemon has to be started again)",
+                self.apart_us() / 1_000_000
+            ));
+        }
         for (addr, hosts) in self.shared_machines(&votes) {
             if hosts.len() > votes.len() - most {
                 notes.push(format!(
@@ -223,6 +260,7 @@ impl Health {
                 json!({
                     "host": v.host.to_string(), "votes": v.votes, "heard": v.heard,
                     "behind": self.log.map(|_| v.behind),
+                    "clock_ahead_s": self.ahead_us.get(&v.host).map(|us| *us as f64 / 1e6),
                 })
             })
             .collect();
@@ -287,7 +325,8 @@ mod tests {
             trouble: Vec::new(),
             counters: Vec::new(),
         };
-        Health { info, hosts, log: Some((1, 9)), voters, trouble: Vec::new() }
+        let (ahead_us, trouble) = (BTreeMap::new(), Vec::new());
+        Health { info, hosts, log: Some((1, 9)), voters, ahead_us, trouble }
     }
 
     #[test]
@@ -314,6 +353,21 @@ mod tests {
         assert!(notes[1].starts_with("h2.2, h3.3 are on one machine (10.0.0.1)"), "{notes:?}");
         assert_eq!(health(&[1, 2, 4], &[]).outlook().1.len(), 1);
         assert_eq!(health(&[1, 2, 3, 4, 5], &[]).outlook().1.len(), 1, "three are left");
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_stands_out() {
+        let mut health = health(&[1, 3, 4], &[]);
+        let ids: Vec<HostId> = health.voters.iter().map(|v| v.host).collect();
+        health.ahead_us = [(ids[0], 0), (ids[1], 49_000), (ids[2], -1_900_000)].into();
+        let clocks = ids.iter().map(|id| health.clock(*id)).collect::<Vec<_>>();
+        assert_eq!(clocks, ["", "", ", its clock is 1.9 s behind"]);
+        assert!(!health.stands_out());
+        health.ahead_us.insert(ids[1], 3_600_000_000);
+        assert_eq!(health.clock(ids[1]), ", its clock is 3600.0 s ahead");
+        assert!(health.stands_out());
+        let notes = health.outlook().1;
+        assert!(notes.iter().any(|n| n.starts_with("clocks are 3601 s apart")), "{notes:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ macro_rules! eprintln {
 
 mod bound;
 mod capture;
+mod clocks;
 mod control;
 mod demo;
 mod down;

@@ -59,7 +59,8 @@ impl Fact {
             | Command::Release(_)
             | Command::Holds(_)
             | Command::FreeOrphans(_)
-            | Command::Drain(_) => None,
+            | Command::Drain(_)
+            | Command::Halt(_) => None,
         }
     }
 }
@@ -114,7 +115,7 @@ impl Proposals {
             Waiting::Owner(_) => {
                 Vec::from([("changes of tokens that wait for the log", self.owners, OWNERS_MAX)])
             }
-            Waiting::Network(_) => Vec::new(),
+            Waiting::Network(_) | Waiting::Table(_) => Vec::new(),
             Waiting::Promise(host, _) | Waiting::Holds(host) => {
                 let of_host = self.by_host.get(host).copied().unwrap_or(0);
                 Vec::from([
@@ -169,7 +170,7 @@ impl Proposals {
     pub(crate) fn wait(&mut self, ticket: Ticket, waiting: Waiting) {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
-            Waiting::Owner(_) | Waiting::Network(_) => self.owners += 1,
+            Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => self.owners += 1,
             Waiting::Promise(host, _) | Waiting::Holds(host) => {
                 *self.by_host.entry(*host).or_default() += 1;
             }
@@ -192,7 +193,7 @@ impl Proposals {
         let waiting = self.waiting.remove(&ticket)?;
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers -= 1,
-            Waiting::Owner(_) | Waiting::Network(_) => self.owners -= 1,
+            Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => self.owners -= 1,
             Waiting::Promise(host, _) | Waiting::Holds(host) => one_less(&mut self.by_host, *host),
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 one_less(&mut self.by_task, *task);
@@ -221,6 +222,8 @@ pub(crate) enum Waiting {
     Owner([u8; 16]),
     /// This host's owner, who said what the network is, by its number for that.
     Network(u64),
+    /// This host's owner, who changed the host table, by its number for that.
+    Table(u64),
     /// A host that asked for a promise: its answer is an effect.
     Promise(HostId, u64),
     /// A host that says which promises it has, or has not.

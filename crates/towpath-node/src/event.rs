@@ -9,6 +9,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use towpath_proto::association::End;
 use towpath_proto::{AssociationEvent, AssociationId, Block, Refusal};
+use towpath_vm::talk::NOTHING_DECIDED;
 use towpath_vm::talk::ToTask;
 use towpath_vm::{Action, Host, RequestEvent, RequestId, TaskInfo};
 use towpath_wire::bytes::ParseError;
@@ -72,12 +73,22 @@ pub enum SpawnError {
     },
 }
 
-/// Why a host cannot be deleted.
+/// What an owner is told whose change may be decided elsewhere, or never.
+pub(crate) const UNDECIDED: &str = "whether this is decided is not known here: this host has lost \
+     the lead meanwhile (`towpath status` says who leads, or who is missing)";
+
+/// Why the host table is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteError {
     /// Only the leader changes the host table.
     #[error("only the daemon that leads the virtual machine can delete hosts")]
     NotLeader,
+    /// It led, and is in contact with too few to decide anything.
+    #[error("{NOTHING_DECIDED}")]
+    NothingDecided,
+    /// This host does not lead any more: what becomes of it, is not known here.
+    #[error("{UNDECIDED}")]
+    Undecided,
     /// Without its leader a virtual machine could not change any more.
     #[error("host {0} leads the virtual machine")]
     Leader(HostId),
@@ -113,6 +124,13 @@ pub enum NodeEvent {
         number: u64,
         /// Or why not.
         outcome: Result<(), String>,
+    },
+    /// What came of a change of the host table that the owner asked for under this number.
+    TableChanged {
+        /// Which.
+        number: u64,
+        /// Or why not.
+        outcome: Result<(), DeleteError>,
     },
     /// A host is given nothing new from here on, or is again.
     HostDrains(HostId, bool),

@@ -10,8 +10,10 @@ use alloc::vec::Vec;
 use towpath_proto::AssociationId;
 use towpath_vm::invitations::NotGood;
 pub use towpath_vm::invitations::{INVITATIONS_MAX, Issued};
+use towpath_vm::talk::NOTHING_DECIDED;
 
 use crate::config::refusal;
+use crate::event::UNDECIDED;
 
 /// Places of handshakes under way: the low 12 bits of an association's number.
 pub(crate) const PLACES: u32 = 1 << 12;
@@ -22,6 +24,9 @@ pub enum InviteError {
     /// This host does not lead.
     #[error("only the daemon that leads the virtual machine can issue tokens")]
     NotFounder,
+    /// It led, and is in contact with too few to decide anything.
+    #[error("{NOTHING_DECIDED}")]
+    NothingDecided,
     /// So many are good.
     #[error("{INVITATIONS_MAX} tokens are good, the limit")]
     TooMany,
@@ -30,7 +35,7 @@ pub enum InviteError {
     Unknown,
     /// This host does not lead any more, or the log takes no more: what becomes of it, is not known
     /// here.
-    #[error("whether this is decided is not known here: another host may lead by now")]
+    #[error("{UNDECIDED}")]
     Undecided,
 }
 

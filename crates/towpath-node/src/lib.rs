@@ -72,6 +72,7 @@ mod ledger;
 mod local;
 mod marked;
 mod metrics;
+mod over;
 mod paths;
 mod peers;
 mod promising;

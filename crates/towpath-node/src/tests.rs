@@ -2,6 +2,7 @@
 
 extern crate std;
 
+mod alone;
 mod channels;
 mod commit;
 mod contact;
@@ -16,6 +17,7 @@ mod ledger;
 mod loss;
 mod maintenance;
 mod metrics;
+mod minority;
 mod net;
 mod owners;
 mod promising;
@@ -319,7 +321,7 @@ fn a_host_that_was_declared_lost_is_refused_as_the_member_it_was() {
     assert_eq!(judge(&node, Purpose::Member(after)), Err(refusal::NOT_MEMBER), "in a later one");
     assert_eq!(judge(&node, Purpose::Rejoin), Ok(None), "it may, as another");
     // Deleted, it is let in to hear of that, and for nothing else.
-    node.delete_host(NOW, other, &mut HeapMemory::new(ByteSize::from_mib(1))).expect("it leads");
+    node.delete_host(NOW, 1, other, &mut HeapMemory::new(ByteSize::from_mib(1))).expect("it leads");
     assert_eq!(judge(&node, Purpose::Member(other)), Ok(None));
     let (mut stranger, _, _) = super::tests::node();
     append(&mut stranger, Change::Left(other));
@@ -337,7 +339,7 @@ fn whoever_is_in_the_table_comes_back_with_a_token_that_has_expired() {
     assert_eq!(judge(&node, 3), Err(refusal::EXPIRED));
     node.lose(NOW, other);
     assert_eq!(judge(&node, 2), Ok(None));
-    node.strike_out(NOW, other).expect("it leads");
+    node.strike_out(NOW, 1, other).expect("it leads");
     assert_eq!(judge(&node, 2), Err(refusal::EXPIRED), "its key is revoked");
 }
 

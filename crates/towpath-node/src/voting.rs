@@ -30,6 +30,7 @@ use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
 
 use crate::ledger::{Ledger, Writes};
+use crate::over::Over;
 use crate::restore::KeptTo;
 use crate::saying::{Said, Saying};
 use crate::ticking::Ticking;
@@ -66,10 +67,8 @@ pub(crate) struct Voting {
     pub(crate) leaving: Option<HostId>,
     /// Who votes is being changed: the next step follows as soon as one is decided.
     pub(crate) stepping: bool,
-    /// Hosts that vote as this one knows it, and have started again: their lives here are over.
-    pub(crate) over: BTreeMap<HostId, KeptTo>,
-    /// Until then this host decides nothing with those that still run: others count on that.
-    pub(crate) silent_until: Option<Instant>,
+    /// What was said where most of those that vote have started again.
+    pub(crate) over: Over,
     /// Who leads, as far as the replica knew when it was last looked at.
     pub(crate) follows: Option<HostId>,
     /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
@@ -104,8 +103,7 @@ impl Voting {
             asked_about: BTreeMap::new(),
             leaving: None,
             stepping: false,
-            over: BTreeMap::new(),
-            silent_until: None,
+            over: Over::default(),
             follows: None,
             ended: BTreeSet::new(),
         }

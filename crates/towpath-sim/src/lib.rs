@@ -39,6 +39,7 @@
 pub mod clock;
 pub mod consensus;
 pub mod crypto;
+pub mod disk;
 pub mod hash;
 pub mod job;
 pub mod kernel;

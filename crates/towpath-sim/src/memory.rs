@@ -50,6 +50,12 @@ fn pattern_bytes(seed: u64, offset: u32, out: &mut [u8]) {
 }
 
 impl SimMemory {
+    /// Whoever held anything is gone.
+    pub fn forget(&mut self) {
+        let limit = ByteSize::from_bytes(self.limit);
+        *self = Self { used_max: self.used_max, ..Self::new(limit, self.real) };
+    }
+
     /// Memory for `limit` bytes of real and as many of virtual messages. With `real`, bulk
     /// messages are made of real bytes.
     pub fn new(limit: ByteSize, real: bool) -> Self {

@@ -18,6 +18,7 @@ use self::links::{Held, SimLink};
 pub use self::links::{address, address_on};
 pub(crate) use self::links::{index_of, place_of};
 use crate::clock::Clock;
+use crate::disk::Disk;
 use crate::hash::Trace;
 use crate::kernel::{Handle, Kernel};
 use crate::link::{Link, LinkSpec};
@@ -52,6 +53,8 @@ pub struct SimHost {
     pub clock: Clock,
     /// Its processes.
     pub processes: Processes,
+    /// Its disk, if it has one.
+    pub disk: Option<Disk>,
     /// Its links; the one at place `i` is `LinkId(i)`.
     links: Vec<SimLink>,
     /// What each of them is paced at: a node that boots finds nothing reserved.
@@ -169,6 +172,7 @@ impl World {
             memory: SimMemory::new(memory_limit, real),
             clock,
             processes: Processes::default(),
+            disk: None,
             links: vec![SimLink::new(0)],
             rate: None,
             timer: None,
@@ -308,10 +312,11 @@ impl World {
         self.set_timer(host);
     }
 
-    /// Ends a host for good.
+    /// Ends a host; another node may be put there.
     pub fn crash(&mut self, host: usize) {
         let h = &mut self.hosts[host];
         h.node = None;
+        h.memory.forget();
         h.links.iter_mut().for_each(|link| link.held = None);
         h.processes = Processes::default();
         if let Some((handle, _)) = h.timer.take() {
@@ -462,6 +467,8 @@ impl World {
         if self.hosts[host].paused {
             return;
         }
+        let now = self.local_now(host);
+        self.hosts[host].write_down(now);
         self.transmit(host);
         while let Some(event) = self.hosts[host].node.as_mut().and_then(Machine::poll_event) {
             self.note(host, &event);

@@ -71,13 +71,15 @@ pub enum Command {
     TaskOver(TaskId),
     /// What tasks of a host wait for cannot reach them any more.
     ForgetWaits(HostId),
+    /// The virtual machine is to end, as this task asks.
+    Halt(TaskId),
 }
 
 kinds! {
     Command:
     1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Drain, 7 Invite, 8 Revoke,
     9 Network, 10 Promise, 11 Again, 12 Release, 13 Holds, 14 FreeOrphans,
-    16 Ask, 17 TaskOver, 18 ForgetWaits,
+    16 Ask, 17 TaskOver, 18 ForgetWaits, 19 Halt,
 }
 
 impl Command {
@@ -178,6 +180,8 @@ pub enum Effect {
     Promised(HostId, u64, Result<Granted, Fault>),
     /// Tasks are to be answered.
     Reply(Reply),
+    /// The virtual machine ends.
+    Halt,
     /// Nobody needs these bytes any more: whoever keeps them may forget them. Comes behind the
     /// replies that name them.
     Released(Kept),
@@ -367,6 +371,7 @@ impl ControlState {
                     self.registry.forget_waits(task);
                 }
             }
+            Command::Halt(_) => effects.push(Effect::Halt),
         }
         while let Some(reply) = self.registry.poll() {
             for (asker, number) in &reply.askers {

@@ -140,6 +140,9 @@ pub enum Message {
     Holds(Holds),
     /// From the leader: say that again.
     SayHolds(SayHolds),
+    /// To another one that votes: most of those that do have started again, and this host takes no
+    /// part in the log for a while. How far what it has goes.
+    Outnumbered(Outnumbered),
 }
 
 /// Body of [`Message::SayHolds`].
@@ -156,6 +159,17 @@ pub struct Promised {
     pub number: u64,
     /// What is promised, or why nothing is.
     pub outcome: Result<Granted, Fault>,
+}
+
+/// Body of [`Message::Outnumbered`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outnumbered {
+    /// The term of whoever led last, as far as it is decided.
+    pub term: u64,
+    /// Which life of the log.
+    pub life: u64,
+    /// The term and the index of the last entry.
+    pub last: (u64, u64),
 }
 
 /// Body of [`Message::Keep`].
@@ -650,7 +664,7 @@ kinds! {
     48 AnsweredAll, 49 Relay, 50 RelayReady, 51 Relayed, 52 Unrelayed,
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
     60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
-    65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds,
+    65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds, 71 Outnumbered,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
@@ -688,6 +702,7 @@ impl Message {
             | Self::AskFirst(_)
             | Self::Resumed(_)
             | Self::Keep(_)
+            | Self::Outnumbered(_)
             | Self::Consensus(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_SMALL,

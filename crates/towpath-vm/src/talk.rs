@@ -611,8 +611,9 @@ pub enum Fault {
     #[error("host lost")]
     HostLost,
     /// Groups, mailboxes and hosts cannot change: the leader is out of contact, or who was asked
-    /// does not lead. Who leads, and where, as far as that is known.
-    #[error("nothing changes without the leader{}", at(.0.as_deref()))]
+    /// does not lead. Who leads, and where; without it: too few of those that keep the log are in
+    /// contact.
+    #[error("{}", frozen(.0.as_deref()))]
     Frozen(Option<String>),
     /// No such group.
     #[error("no such group")]
@@ -654,8 +655,18 @@ pub enum Fault {
     NotReserved(String),
 }
 
-fn at(leader: Option<&str>) -> String {
-    leader.map_or_else(String::new, |leader| alloc::format!(", {leader}"))
+/// What those are told who ask for what only the log can decide, where too few of those that keep
+/// it are in contact.
+pub const NOTHING_DECIDED: &str = "nothing can be decided now: most of the hosts that keep the log \
+     are out of contact (`towpath status` names them)";
+
+fn frozen(leader: Option<&str>) -> String {
+    let without = |at| {
+        alloc::format!(
+            "nothing changes without the leader, {at} (`towpath status` says what is missing)"
+        )
+    };
+    leader.map_or_else(|| NOTHING_DECIDED.into(), without)
 }
 
 impl Fault {

@@ -51,8 +51,6 @@ pub(crate) struct Ledger {
     named: Option<(u64, ReplicaId)>,
     /// The last write before that life.
     since: u64,
-    /// Owners' requests that are answered once so much has taken effect, by their clients.
-    pub(crate) unanswered: Vec<(u64, u64)>,
     /// Told to end, it does once so much has.
     pub(crate) ends_at: Option<u64>,
 }
@@ -90,7 +88,6 @@ impl Ledger {
             is_too_long: false,
             named: None,
             since: 0,
-            unanswered: Vec::new(),
             ends_at: None,
         }
     }

@@ -20,6 +20,7 @@ Examples:
   towpath sim vm --seeds 100                          a hundred such runs
   towpath sim vm --links 2 --seeds 100                each host on two networks, which may fail
   towpath sim vm --voters 3 --faults 3 --seeds 100     the founder may be lost, too
+  towpath sim vm --voters 3 --restarts 3 --seeds 100   hosts also start again, some with wiped disks
   towpath sim vm --lost-after-ms 10000 --seeds 100     only a crash may cost a host
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
@@ -48,6 +49,14 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     faults: u64,
+    /// Times that a host crashes and starts again, with what is on its disk or with a wiped one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
+    restarts: u64,
+    /// Times that all hosts that keep the log crash at once and start again
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
+    power_cuts: u64,
     /// Links of a host, each to a network of its own; of several, networks may fail, too
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -82,6 +91,8 @@ impl VmArgs {
             hosts: self.hosts as usize,
             tasks: self.tasks as usize,
             faults: self.faults as usize,
+            restarts: self.restarts as usize,
+            power_cuts: self.power_cuts as usize,
             links: self.links,
             voters: self.voters,
             lost_after_ms: self.lost_after_ms,
@@ -92,6 +103,8 @@ impl VmArgs {
     /// The command that runs one seed again.
     fn replay(&self, seed: u64) -> String {
         let Self { hosts, tasks, faults, links, voters, .. } = self;
+        let times = |name, n: u64| if n > 0 { format!(" --{name} {n}") } else { String::new() };
+        let restarts = times("restarts", self.restarts) + &times("power-cuts", self.power_cuts);
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
         let after = match self.lost_after_ms {
@@ -99,8 +112,8 @@ impl VmArgs {
             ms => format!(" --lost-after-ms {ms}"),
         };
         format!(
-            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{links}{voters}\
-             {after} --seed {seed}"
+            "towpath sim vm --hosts {hosts} --tasks {tasks} --faults {faults}{restarts}{links}\
+             {voters}{after} --seed {seed}"
         )
     }
 }

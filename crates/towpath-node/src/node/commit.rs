@@ -12,6 +12,7 @@ use towpath_wire::{HostId, Instant};
 use super::Node;
 use crate::commit::Waiting;
 use crate::config::reason;
+use crate::event::{DeleteError, NodeEvent};
 use crate::invitations::InviteError;
 use crate::lead::Lead;
 
@@ -81,12 +82,14 @@ impl Node {
     }
 
     fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
-        let (mut newcomer, mut owner, mut answer, mut network) = (None, None, None, None);
+        let (mut newcomer, mut owner, mut answer) = (None, None, None);
+        let (mut network, mut table, mut halts) = (None, None, false);
         match waiting {
             Some(Waiting::Newcomer(id)) => newcomer = Some(id),
             Some(Waiting::Owner(nonce)) => owner = Some(nonce),
             Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
             Some(Waiting::Network(number)) => network = Some(number),
+            Some(Waiting::Table(number)) => table = Some(number),
             Some(Waiting::Asker(..) | Waiting::Promise(..) | Waiting::Holds(_)) | None => {}
         }
         for effect in effects {
@@ -125,6 +128,7 @@ impl Node {
                     self.tell_promised(now, host, number, outcome);
                 }
                 Effect::Reply(reply) => self.registry_reply(now, reply),
+                Effect::Halt => halts = true,
                 Effect::Released(kept) => {
                     if self.me == Some(kept.holder) {
                         self.lead.contents.forget(&kept);
@@ -132,8 +136,12 @@ impl Node {
                 }
             }
         }
+        self.table_changed(table, Ok(()));
         if let Some((task, number, answer)) = answer {
             self.reply(now, task, number, Ok(answer));
+        }
+        if halts {
+            self.begin_halt(now);
         }
     }
 
@@ -162,12 +170,20 @@ impl Node {
         self.greet(now, new);
     }
 
+    /// The owner hears what came of a change of the host table.
+    fn table_changed(&mut self, number: Option<u64>, outcome: Result<(), DeleteError>) {
+        self.events.extend(number.map(|number| NodeEvent::TableChanged { number, outcome }));
+    }
+
     /// What was asked for will never be: whoever waits for it is told.
     fn dropped(&mut self, now: Instant, waiting: Option<&Waiting>, why: Fault) {
         match waiting {
             Some(Waiting::Newcomer(id)) => self.closing.push((*id, reason::UNDECIDED)),
             Some(Waiting::Owner(nonce)) => {
                 self.token_decided(Some(*nonce), Err(InviteError::Undecided));
+            }
+            Some(Waiting::Table(number)) => {
+                self.table_changed(Some(*number), Err(DeleteError::Undecided));
             }
             Some(Waiting::Network(number)) => {
                 let why = alloc::string::ToString::to_string(&why);

@@ -8,6 +8,7 @@ use towpath_proto::{AssociationId, HostKey, Memory, Psk};
 use towpath_vm::control::{Command, ControlState, DELETED_MAX, Drain, Join, Leave};
 use towpath_vm::invitations::Shown;
 use towpath_vm::message::Welcome;
+use towpath_vm::talk::NOTHING_DECIDED;
 use towpath_vm::{Change, Entry, Host, HostState, LogError, Message, Tasks};
 use towpath_wire::greeting::{Greeting, PROTOCOL};
 use towpath_wire::{Admission, HostId, Instant};
@@ -90,6 +91,9 @@ impl Node {
     fn refusal(&self, admission: &Admission, code: u16, text: &str) -> (u16, String) {
         let leader = self.log.as_ref().and_then(|log| log.table().get(log.leader()));
         let other = leader.filter(|h| code == refusal::NOT_LEADER && self.me != Some(h.id));
+        if code == refusal::NOT_LEADER && self.has_lost_most() {
+            return (code, alloc::format!("{text}, and {NOTHING_DECIDED}"));
+        }
         let Some(leader) = other else { return (code, text.into()) };
         let (addr, key) = (self.addr_of(leader), HostKey(leader.key));
         let Host { name, .. } = leader;
@@ -203,19 +207,26 @@ impl Node {
     }
 
     /// Takes a host, up or lost, out of the virtual machine (leader only). Its key is revoked, so
-    /// that it can come back only with a token; if it runs, it is told to end.
+    /// that it can come back only with a token; if it runs, it is told to end. What comes of it is
+    /// told by that number: [`NodeEvent::TableChanged`].
     pub fn delete_host(
         &mut self,
         now: Instant,
+        number: u64,
         host: HostId,
         memory: &mut dyn Memory,
     ) -> Result<(), DeleteError> {
-        self.strike_out(now, host)?;
+        self.strike_out(now, number, host)?;
         self.pump(now, memory);
         Ok(())
     }
 
-    pub(crate) fn strike_out(&mut self, now: Instant, host: HostId) -> Result<(), DeleteError> {
+    pub(crate) fn strike_out(
+        &mut self,
+        now: Instant,
+        number: u64,
+        host: HostId,
+    ) -> Result<(), DeleteError> {
         self.may_delete(host)?;
         let up = |h: &Host| h.state == HostState::Up;
         if self.log.as_ref().and_then(|log| log.table().get(host)).is_some_and(up) {
@@ -226,29 +237,39 @@ impl Node {
             }
         }
         self.leaves(host);
-        self.propose(now, Command::Leave(Leave { host, deleted: true }));
+        let leave = Command::Leave(Leave { host, deleted: true });
+        self.propose_for(now, leave, Waiting::Table(number));
         Ok(())
     }
 
     /// Has a host given nothing new from here on, or again (leader only). What runs there goes on.
+    /// What comes of it is told by that number.
     pub fn drain_host(
         &mut self,
         now: Instant,
+        number: u64,
         host: HostId,
         on: bool,
         memory: &mut dyn Memory,
     ) -> Result<(), DeleteError> {
-        let log = self.log.as_ref().filter(|_| self.leads()).ok_or(DeleteError::NotLeader)?;
+        let log = self.log_to_change()?;
         log.table().get(host).ok_or(DeleteError::Unknown(host))?;
-        self.propose(now, Command::Drain(Drain { host, on }));
+        let drain = Command::Drain(Drain { host, on });
+        self.propose_for(now, drain, Waiting::Table(number));
         self.pump(now, memory);
         Ok(())
     }
 
+    /// The log, where this host leads.
+    fn log_to_change(&self) -> Result<&ControlState, DeleteError> {
+        let log = self.log.as_ref().filter(|_| self.leads());
+        let lost_most = self.has_lost_most();
+        log.ok_or(if lost_most { DeleteError::NothingDecided } else { DeleteError::NotLeader })
+    }
+
     /// Whether a host can be deleted, as things are.
     pub(crate) fn may_delete(&self, host: HostId) -> Result<(), DeleteError> {
-        let log = self.log.as_ref().filter(|_| self.leads());
-        let log = log.ok_or(DeleteError::NotLeader)?;
+        let log = self.log_to_change()?;
         if host == log.leader() {
             return Err(DeleteError::Leader(host));
         }

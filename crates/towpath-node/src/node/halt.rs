@@ -18,9 +18,15 @@ use crate::event::{DeleteError, NodeEvent};
 const HALT_GRACE: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// The leader was asked to end everything.
+    /// The leader was asked to end everything: it does once that is decided, so that one which has
+    /// lost most of those that keep the log ends nobody.
     pub(crate) fn halt(&mut self, now: Instant, asker: TaskId, number: u64) {
-        self.reply(now, asker, number, Ok(Answer::Done));
+        let waiting = Waiting::Task(asker, number, Answer::Done);
+        self.propose_for(now, Command::Halt(asker), waiting);
+    }
+
+    /// It is decided that everything ends.
+    pub(crate) fn begin_halt(&mut self, now: Instant) {
         if self.lead.halt_at.is_some() {
             return;
         }
@@ -72,7 +78,9 @@ impl Node {
                 Ok(())
             }
             Ok(()) | Err(DeleteError::Unknown(_)) => Err(Fault::NoHost),
-            Err(DeleteError::NotLeader) => Err(self.frozen()),
+            Err(DeleteError::NotLeader | DeleteError::NothingDecided | DeleteError::Undecided) => {
+                Err(self.frozen())
+            }
             Err(DeleteError::Leader(_) | DeleteError::Voter(_)) => Err(Fault::Denied),
         };
         let answer = Answer::Each(hosts.into_iter().map(&mut judge).collect());

@@ -33,7 +33,9 @@ impl Node {
     ) -> Result<Invitation, InviteError> {
         let at_unix_s = self.unix_s(now);
         let vm_key = self.voting.vm_key.as_ref().filter(|_| self.leads());
-        let (vm_key, log) = vm_key.zip(self.log.as_ref()).ok_or(InviteError::NotFounder)?;
+        let lost_most = self.has_lost_most();
+        let none = if lost_most { InviteError::NothingDecided } else { InviteError::NotFounder };
+        let (vm_key, log) = vm_key.zip(self.log.as_ref()).ok_or(none)?;
         let expiry_unix_s = at_unix_s.saturating_add(ttl_s);
         let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
         let list = log.invitations();

@@ -159,6 +159,11 @@ impl Node {
         last
     }
 
+    /// It led, and another one may lead, or nobody: too few are in contact to know.
+    pub fn has_lost_most(&self) -> bool {
+        self.standing.frozen && self.me.is_some() && self.me == self.leader()
+    }
+
     /// What only the leader can do cannot be done here now.
     pub(crate) fn frozen(&self) -> Fault {
         let leader = self.log.as_ref().and_then(|log| log.table().get(log.leader()));
@@ -191,8 +196,10 @@ impl Node {
 
     /// Nobody has come to lead for too long.
     pub(crate) fn settle_held(&mut self, now: Instant) {
+        // Where the leader is in contact, it is not what is missing.
+        let fault = if self.standing.frozen { self.frozen() } else { Fault::Frozen(None) };
         for (task, number) in self.local.questions.again.over(now) {
-            let fault = self.frozen();
+            let fault = fault.clone();
             self.answer(task, number, Err(fault));
         }
     }

@@ -17,6 +17,7 @@ use super::Node;
 use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
+use crate::over::Over;
 use crate::saying::Said;
 use crate::suspects::Suspect;
 use crate::voters::{LogName, Reach, Step};
@@ -26,7 +27,7 @@ use crate::voting::{Voter, Voting};
 const HEARD: Duration = Duration::from_millis(1050);
 /// Bytes that wait for a host beyond which it is told nothing of the log: it is as good as silent.
 /// Far more than tasks may have waiting there, so that they do not keep votes back.
-const WAITING_MAX: u64 = 64 << 20;
+pub(super) const WAITING_MAX: u64 = 64 << 20;
 /// How often a host that has not said what it knows is told who leads, in ticks.
 const TELL_EVERY: u32 = 20;
 
@@ -352,8 +353,7 @@ impl Node {
         self.voting.vm_key = Some(Zeroizing::new(vm_key));
         let rng = self.draws();
         let voter = self.on_disk(Voter::newcomer(now, name, voters, rng));
-        self.voting.over.clear();
-        self.voting.silent_until = None;
+        self.voting.over = Over::default();
         self.voting.voter = Some(Box::new(voter));
     }
 

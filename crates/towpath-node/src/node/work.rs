@@ -108,6 +108,7 @@ impl Node {
             Message::SayHolds(say) => self.handle_say_holds(now, from, say),
             Message::Release(release) => self.handle_release(now, from, release),
             Message::Holds(holds) => self.handle_holds(now, from, holds),
+            Message::Outnumbered(said) => self.handle_outnumbered(now, from, &said),
             Message::Keep(keep) => self.handle_keep(now, from, &keep),
             Message::Consensus(said) => self.handle_consensus(now, from, &said, false),
         }

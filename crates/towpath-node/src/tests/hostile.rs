@@ -100,7 +100,7 @@ fn the_owner_hears_that_the_connection_of_a_deleted_host_is_over_where_another_t
     let hello = net.node(1).hello(Purpose::Member(host)).encode("test");
     let old = net.node(0).association_to(host).expect("they are connected");
     net.cut(0, 1);
-    net.call(0, |node, now, memory| node.delete_host(now, host, memory)).expect("it may");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, host, memory)).expect("it may");
     assert_eq!(net.node(0).unheard(), [host], "it cannot have heard");
     net.events(0);
     let again = AssociationId(u32::MAX);
@@ -116,7 +116,7 @@ fn the_owner_hears_that_the_connection_of_a_deleted_host_is_over_where_another_t
 fn a_deleted_host_that_ends_is_heard_of() {
     let mut net = Net::new(2);
     let host = net.id(1);
-    net.call(0, |node, now, memory| node.delete_host(now, host, memory)).expect("it may");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, host, memory)).expect("it may");
     net.run(50);
     assert!(net.events(1).contains(&NodeEvent::Deleted));
     assert_eq!(net.node(0).unheard(), [host], "not before its last word");

@@ -323,7 +323,7 @@ fn nobody_rejoins_whose_key_is_not_in_the_table() {
     );
     // One that was deleted is let in to hear of its end, and comes back as nobody.
     let two = net.id(1);
-    net.call(0, |node, now, memory| node.delete_host(now, two, memory)).expect("it is there");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, two, memory)).expect("it is there");
     net.run(100);
     net.crash(1);
     net.stranger(2);
@@ -338,7 +338,7 @@ fn a_deleted_host_that_connects_twice_goes_on_hearing_of_its_end() {
     let mut net = Net::new(2);
     let two = net.id(1);
     net.crash(1);
-    net.call(0, |node, now, memory| node.delete_host(now, two, memory)).expect("it is there");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, two, memory)).expect("it is there");
     net.run(2_000);
     net.stranger(2);
     let member = hello(Purpose::Member(two)).encode("test");

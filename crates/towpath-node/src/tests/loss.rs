@@ -325,7 +325,7 @@ fn the_leader_deletes_hosts_and_nobody_else() {
     let mut net = watched(3);
     let (one, two, three) = (net.id(0), net.id(1), net.id(2));
     let delete = |net: &mut Net, by: usize, host| {
-        net.call(by, |node, now, memory| node.delete_host(now, host, memory))
+        net.call(by, |node, now, memory| node.delete_host(now, 1, host, memory))
     };
     assert_eq!(delete(&mut net, 1, three), Err(DeleteError::NotLeader));
     assert_eq!(delete(&mut net, 0, one), Err(DeleteError::Leader(one)));

@@ -18,7 +18,7 @@ fn spawned(net: &mut Net, by: usize, place: Place, count: u32) -> Vec<usize> {
 
 fn drain(net: &mut Net, by: usize, host: usize, on: bool) -> Result<(), DeleteError> {
     let host = net.id(host);
-    net.call(by, |node, now, memory| node.drain_host(now, host, on, memory))
+    net.call(by, |node, now, memory| node.drain_host(now, 1, host, on, memory))
 }
 
 #[test]

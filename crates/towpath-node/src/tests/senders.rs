@@ -15,9 +15,9 @@ use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
     ChannelAsk, ChannelWithdrawn, Consensus, Credit, Entries, Exited, Halt, Input, Keep, Kill,
-    List, MessageError, Numbers, Output, Parted, Promised, Relay, Report, Resumed, SayHolds,
-    Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList,
-    TaskOver, Unreachable, Watch, WatchTask, Welcome,
+    List, MessageError, Numbers, Outnumbered, Output, Parted, Promised, Relay, Report, Resumed,
+    SayHolds, Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded,
+    TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::promises::{Again, Granted, Holds, Promise, Release, Terms};
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
@@ -53,6 +53,7 @@ const fn who(message: &Message) -> Who {
         | Message::ChannelWithdrawn(_)
         // Where one host keeps the log: `super::voting` has the others.
         | Message::Consensus(_)
+        | Message::Outnumbered(_)
         | Message::Reach(_) => Who::Nobody,
         Message::Entries(_)
         | Message::Halt(_)
@@ -239,14 +240,15 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     .collect()
 }
 
-/// The same of what is said about promises.
-fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 6] {
+/// The same of what is said about promises, and where most of those that vote start again.
+fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 7] {
     let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
     let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
     let terms = Terms { rate, burst, packet, within };
     let promise = Promise { host: named, number: 1, task: theirs, to: me, terms };
     let granted = Granted { delay: within, first: within, rate, hops: Vec::new() };
     [
+        Message::Outnumbered(Outnumbered { term: 1, life: 1, last: (1, 1) }),
         Message::Promise(promise),
         Message::Promised(Promised { number: 1, outcome: Ok(granted) }),
         Message::Again(Again { promise, hops: Vec::new() }),

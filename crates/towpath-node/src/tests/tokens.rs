@@ -155,7 +155,7 @@ fn a_token_is_good_once_it_is_decided_and_not_where_it_is_not() {
     assert_eq!(decided(&mut net, 0), [(109, Err(InviteError::Undecided))]);
     let now = net.now;
     let refused = net.node(0).invite_for(now, 60, [109; 16], None);
-    assert_eq!(refused, Err(InviteError::NotFounder));
+    assert_eq!(refused, Err(InviteError::NothingDecided));
     let [leader] = leaders(&net)[..] else { panic!("one leads") };
     assert_eq!(uses(&mut net, leader), []);
 }

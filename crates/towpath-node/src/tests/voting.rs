@@ -424,8 +424,9 @@ fn of_those_that_keep_the_log_one_is_deleted_after_the_other() {
     let mut net = net(5);
     let (voters, _) = net.node(0).voters();
     let [_, two, three] = voters[..] else { panic!("{voters:?}") };
-    let delete =
-        |net: &mut Net, host| net.call(0, |node, now, memory| node.delete_host(now, host, memory));
+    let delete = |net: &mut Net, host| {
+        net.call(0, |node, now, memory| node.delete_host(now, 1, host, memory))
+    };
     assert_eq!(delete(&mut net, two), Ok(()));
     assert_eq!(delete(&mut net, three), Err(crate::DeleteError::Voter(three)));
     net.run(500);

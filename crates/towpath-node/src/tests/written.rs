@@ -18,13 +18,18 @@ use super::standin::StandIn;
 use super::voting::{leader, leaders, sharing};
 use crate::{Node, NodeConfig, NodeEvent, Saved, SavedError};
 
-fn keeping(index: usize) -> NodeConfig {
+pub(super) fn keeping(index: usize) -> NodeConfig {
     NodeConfig { keeps_table: true, ..sharing(index) }
 }
 
 /// So many hosts with a disk each; three of them keep the log.
 fn net(hosts: usize) -> Net {
-    let mut net = Net::founded(keeping(0));
+    net_of(hosts, 3)
+}
+
+/// The same, where so many are to.
+pub(super) fn net_of(hosts: usize, voters: u8) -> Net {
+    let mut net = Net::founded(NodeConfig { voters, ..keeping(0) });
     net.seats[0].disk = Some(Disk::new());
     for index in 1..hosts {
         net.add(keeping(index));
@@ -33,11 +38,11 @@ fn net(hosts: usize) -> Net {
     }
     net.node(0).kept(u64::MAX);
     net.run(1000);
-    assert_eq!(net.node(0).voters().0.len(), 3);
+    assert_eq!(net.node(0).voters().0.len(), usize::from(voters));
     net
 }
 
-fn put(name: &str) -> Question {
+pub(super) fn put(name: &str) -> Question {
     let rules = MailRules { persistent: true, ..MailRules::default() };
     let content = name.as_bytes().to_vec();
     Question::Registry(RegistryOp::Put {
@@ -50,7 +55,7 @@ fn put(name: &str) -> Question {
 }
 
 /// The mailboxes, as a task of this host is told.
-fn boxes(net: &mut Net, host: usize, task: TaskId) -> Vec<alloc::string::String> {
+pub(super) fn boxes(net: &mut Net, host: usize, task: TaskId) -> Vec<alloc::string::String> {
     let asked =
         net.ask(host, task, Question::Registry(RegistryOp::Mailboxes { pattern: "*".into() }));
     match asked {
@@ -62,7 +67,7 @@ fn boxes(net: &mut Net, host: usize, task: TaskId) -> Vec<alloc::string::String>
 }
 
 /// What a host has on its disk: the table as of now, and what was written.
-fn saved(net: &mut Net, host: usize) -> Saved {
+pub(super) fn saved(net: &mut Net, host: usize) -> Saved {
     let mut saved = net.node(host).saved().expect("it keeps the log");
     let life = net.node(host).log_name().expect("it keeps the log").0;
     let disk = net.seats[host].disk.as_ref().expect("it has one");
@@ -70,7 +75,7 @@ fn saved(net: &mut Net, host: usize) -> Saved {
     saved
 }
 
-fn start(net: &mut Net, host: usize, saved: Saved) -> Result<(), SavedError> {
+pub(super) fn start(net: &mut Net, host: usize, saved: Saved) -> Result<(), SavedError> {
     let (crypto, rng) = (Box::new(StandIn::new(host as u64 + 1)), Rng::new(78, 1));
     let node = Node::found_again(net.now, keeping(host), crypto, rng, VM_KEY, saved)?;
     (net.seats[host].node, net.seats[host].disk) = (Some(node), Some(Disk::new()));
@@ -468,7 +473,7 @@ fn one_that_is_told_to_join_comes_back_by_what_it_kept_or_by_its_token() {
     let id = net.id(2);
     net.crash(2);
     net.run(20_000);
-    net.call(0, |node, now, memory| node.delete_host(now, id, memory)).expect("it is deleted");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, id, memory)).expect("it is deleted");
     net.run(500);
     target = net.target(60);
     start(&mut net, 2, mine.clone().let_in().or_by(target)).expect("it asks to be let in");
@@ -477,7 +482,7 @@ fn one_that_is_told_to_join_comes_back_by_what_it_kept_or_by_its_token() {
     let id = net.id(2);
     net.crash(2);
     net.run(20_000);
-    net.call(0, |node, now, memory| node.delete_host(now, id, memory)).expect("it is deleted");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, id, memory)).expect("it is deleted");
     net.run(500);
     start(&mut net, 2, mine.let_in()).expect("it asks to be let in");
     net.run(5000);

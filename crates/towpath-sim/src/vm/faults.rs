@@ -5,6 +5,7 @@ use std::time::Duration;
 use towpath_proto::Rng;
 use towpath_wire::Instant;
 
+use super::restarts::Restart;
 use super::scenario::VmScenario;
 use crate::link::LinkSpec;
 use crate::scenario::between;
@@ -14,6 +15,8 @@ use crate::world::World;
 pub(super) enum Fault {
     /// A host is gone for good.
     Crash { host: usize },
+    /// It is gone, and starts again.
+    Restart(Restart),
     /// It stands still.
     Pause { host: usize, ms: u64 },
     /// Nothing goes in or out.
@@ -42,6 +45,9 @@ impl Fault {
         if let Some(first) = faults.first_mut() {
             *first = first.place(more, scenario.links);
         }
+        let restarts = (0..scenario.restarts + scenario.power_cuts)
+            .map(|n| Self::Restart(Restart::draw(more, hosts, n >= scenario.restarts)));
+        faults.extend(restarts);
         faults
     }
 
@@ -75,7 +81,7 @@ impl Fault {
     /// How long it keeps hosts from answering; `None`: for good.
     pub(super) fn lasts(self) -> Option<Duration> {
         match self {
-            Self::Crash { .. } => None,
+            Self::Crash { .. } | Self::Restart(_) => None,
             Self::Step { .. } => Some(Duration::ZERO),
             Self::Pause { ms, .. }
             | Self::Cut { ms, .. }
@@ -92,6 +98,7 @@ impl Fault {
             | Self::Pause { host, .. }
             | Self::Cut { host, .. }
             | Self::Burst { host, .. } => host..host + 1,
+            Self::Restart(restart) => restart.strikes(hosts),
             // On which side there is a leader then, nobody can say.
             Self::Part { .. } if shared => 0..hosts,
             Self::Part { first, count, .. } => first..hosts.min(first + count),
@@ -138,6 +145,7 @@ impl Fault {
                 world.step_clock(host, Duration::from_millis(ms));
                 None
             }
+            Self::Restart(Restart { ms, .. }) => Some(until(ms)),
         }
     }
 
@@ -151,7 +159,7 @@ impl Fault {
             Self::Switch { fabric, .. } => {
                 (0..world.hosts.len()).for_each(|host| world.set_carrier(host, fabric, true));
             }
-            Self::Crash { .. } | Self::Pause { .. } | Self::Step { .. } => {}
+            Self::Crash { .. } | Self::Restart(_) | Self::Pause { .. } | Self::Step { .. } => {}
         }
     }
 }

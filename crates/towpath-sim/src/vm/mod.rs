@@ -24,6 +24,7 @@ mod ledger;
 mod lines;
 mod outcome;
 mod program;
+mod restarts;
 mod run;
 mod scenario;
 mod settle;

@@ -15,9 +15,11 @@ use super::fenced::Fenced;
 use super::ledger::Ledger;
 use super::outcome::VmOutcome;
 use super::program::{Stage, Task};
+use super::restarts::{Begun, Lives};
 use super::scenario::VmScenario;
 use crate::clock::Clock;
 use crate::crypto::StandIn;
+use crate::disk::Disk;
 use crate::process::Program;
 use crate::world::{Step, World};
 
@@ -27,6 +29,7 @@ pub(super) const CALL_ACT: u64 = 3 << 40;
 pub(super) const CALL_WAKE: u64 = 4 << 40;
 const CALL_HEAL: u64 = 5 << 40;
 const CALL_TICK: u64 = 6 << 40;
+pub(super) const CALL_REBOOT: u64 = 7 << 40;
 const KIND: u64 = !((1 << 40) - 1);
 const TICK: Duration = Duration::from_millis(200);
 /// One task in so many stays for longer than it takes until a host is lost and back: so much
@@ -36,12 +39,15 @@ const STAYS: Duration = Duration::from_secs(10);
 /// Message memory of a host.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 
+/// The virtual machine's key.
+pub(super) const VM_KEY: [u8; 32] = [7; 32];
+
 /// A run under way.
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a VmScenario,
     pub(super) world: World,
     rng: Rng,
-    targets: Vec<Option<(NodeConfig, Rng, JoinTarget)>>,
+    pub(super) lives: Lives,
     pub(super) ids: Vec<Option<HostId>>,
     /// By host: tasks that were there lately.
     pub(super) directory: Vec<Vec<TaskId>>,
@@ -51,10 +57,9 @@ pub(super) struct Run<'a> {
     faults: Vec<Fault>,
     struck: Vec<Fault>,
     healed: usize,
-    pub(super) crashed: Vec<usize>,
     pub(super) fenced: Fenced,
     pub(super) ledger: Ledger,
-    over: usize,
+    pub(super) over: usize,
     enrolled_ever: usize,
     pub(super) out: VmOutcome,
     pub(super) settled_since: Option<Instant>,
@@ -78,7 +83,7 @@ pub fn run_with(scenario: &VmScenario, seed: u64, config: &dyn Fn(&mut Config)) 
     run.out
 }
 
-fn crypto(seed: u64, host: usize) -> Box<dyn Crypto> {
+pub(super) fn crypto(seed: u64, host: usize) -> Box<dyn Crypto> {
     Box::new(StandIn::new(Rng::new(seed, 2000 + host as u64)))
 }
 
@@ -125,19 +130,21 @@ impl<'a> Run<'a> {
             unix_us_at_zero: 1_000_000_000_000,
             paced: false,
             voters: scenario.voters,
-            keeps_table: false,
+            keeps_table: scenario.starts_again(),
             proto: proto.clone(),
         };
         let key = crypto(seed, 0).public_key();
-        let founder = Node::found(config(0), crypto(seed, 0), Rng::new(seed, 1000), [7; 32]);
+        let founder = Node::found(config(0), crypto(seed, 0), Rng::new(seed, 1000), VM_KEY);
+        let disk = || scenario.starts_again().then(Disk::default);
+        world.hosts.iter_mut().for_each(|host| host.disk = disk());
         world.boot(0, founder);
-        let mut targets = vec![None];
+        let mut begun = vec![Begun { config: config(0), target: None }];
         for host in 1..hosts {
             let nonce: [u8; 16] = std::array::from_fn(|i| (host >> (8 * (i % 2))) as u8);
             let invitation = world.with(0, |n, now, _| n.invite(now, 3600, nonce));
             let invitation = invitation.flatten().expect("the founder invites");
             let target = JoinTarget { addr: addresses[0][0], key, others: Vec::new(), invitation };
-            targets.push(Some((config(host), Rng::new(seed, 1000 + host as u64), target)));
+            begun.push(Begun { config: config(host), target: Some(target) });
             let at = Duration::from_micros(rng.below(20_000 + 2000 * hosts as u64));
             world.call_at(Instant::ZERO + at, CALL_BOOT | host as u64);
         }
@@ -146,7 +153,7 @@ impl<'a> Run<'a> {
             scenario,
             world,
             rng,
-            targets,
+            lives: Lives::of(begun),
             ids: vec![None; hosts],
             directory: vec![Vec::new(); hosts],
             tasks: Vec::new(),
@@ -155,7 +162,6 @@ impl<'a> Run<'a> {
             faults,
             struck: Vec::new(),
             healed: 0,
-            crashed: Vec::new(),
             fenced: Fenced::default(),
             ledger: Ledger::default(),
             over: 0,
@@ -178,8 +184,10 @@ impl<'a> Run<'a> {
                         CALL_ENROL => self.enrol(index),
                         CALL_ACT => self.act(index),
                         CALL_WAKE => self.wake(index),
+                        CALL_REBOOT => self.reboot(index, None),
                         CALL_HEAL => {
                             self.struck[index].heal(&mut self.world, self.scenario.link);
+                            self.start_again(index);
                             self.healed += 1;
                         }
                         _ if self.tick() => return,
@@ -194,9 +202,11 @@ impl<'a> Run<'a> {
     }
 
     fn boot(&mut self, host: usize) {
-        let Some((config, rng, target)) = self.targets[host].take() else { return };
+        let Begun { config, target } = self.lives.begun[host].clone();
+        let rng = Rng::new(self.out.seed, 1000 + host as u64);
         let now = self.world.local_now(host);
         let crypto = crypto(self.out.seed, host);
+        let target = target.expect("a newcomer's");
         self.world.boot(host, Node::join(now, config, crypto, rng, target));
     }
 
@@ -426,6 +436,7 @@ impl<'a> Run<'a> {
                     self.ledger.host_lost(old);
                 }
             }
+            NodeEvent::JoinFailed(_) if me.is_some() => self.not_let_in(host),
             NodeEvent::JoinFailed(why) => {
                 self.ledger.violate(format!("host {host} cannot join: {why}"));
             }
@@ -482,7 +493,7 @@ impl<'a> Run<'a> {
 
     /// Whether one more may be gone for good: where several keep the log, most of those that vote
     /// have to live, so all of them do before one goes.
-    fn may_crash(&self) -> bool {
+    pub(super) fn may_crash(&self) -> bool {
         let nodes = || self.world.hosts.iter().filter_map(|h| h.node.as_ref());
         let Some(leader) = nodes().find(|node| node.leads()) else { return false };
         let (voters, _) = leader.voters();
@@ -499,19 +510,19 @@ impl<'a> Run<'a> {
         self.struck.push(fault);
         self.fenced.struck(fault, self.ids.len(), self.scenario);
         if let Fault::Crash { host } = fault {
-            if self.crashed.len() * 4 >= self.ids.len() || self.crashed.contains(&host) {
+            let crashed = &self.lives.crashed;
+            if crashed.len() * 4 >= self.ids.len() || crashed.contains(&host) {
                 self.healed += 1;
                 return;
             }
-            self.crashed.push(host);
-            self.ledger.host_lost(self.ids[host].expect("it joined"));
-            for task in self.tasks.iter_mut().filter(|t| t.host == host) {
-                if task.stage != Stage::Over {
-                    self.over += 1;
-                    self.ledger.task_ended(task.id, None);
-                    task.stage = Stage::Over;
-                }
-            }
+            self.lives.crashed.push(host);
+            self.is_gone(host);
+        }
+        if let Fault::Restart(restart) = fault
+            && !self.stop(self.struck.len() - 1, restart)
+        {
+            self.healed += 1;
+            return;
         }
         self.out.faults += 1;
         match fault.strike(&mut self.world, self.scenario.link) {

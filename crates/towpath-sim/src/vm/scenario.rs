@@ -19,6 +19,10 @@ pub struct VmScenario {
     pub partners: usize,
     /// Hosts that fail: crash, stop, are cut off.
     pub faults: usize,
+    /// Times that hosts crash and start again, with what is on their disks or with wiped ones.
+    pub restarts: usize,
+    /// Times that all that keep the log crash at once and start again.
+    pub power_cuts: usize,
     /// Every host's links, to and from the middle.
     pub link: LinkSpec,
     /// So many links has a host, each to a network of its own.
@@ -36,6 +40,11 @@ pub struct VmScenario {
 }
 
 impl VmScenario {
+    /// Hosts have disks, since they may need them.
+    pub(super) const fn starts_again(&self) -> bool {
+        self.restarts + self.power_cuts > 0
+    }
+
     /// Many hosts: fewer acts, short messages.
     pub fn large() -> Self {
         Self {
@@ -63,6 +72,8 @@ impl Default for VmScenario {
             message_bytes_max: 200_000,
             partners: 6,
             faults: 2,
+            restarts: 0,
+            power_cuts: 0,
             link: LinkSpec {
                 rate_bps: 1_000_000_000,
                 delay_us: 100,

@@ -70,7 +70,7 @@ impl Run<'_> {
     }
 
     fn living(&self) -> Vec<usize> {
-        (0..self.ids.len()).filter(|h| !self.crashed.contains(h)).collect()
+        (0..self.ids.len()).filter(|h| !self.lives.crashed.contains(h)).collect()
     }
 
     /// One host leads, and all that live follow it; the place of its log.

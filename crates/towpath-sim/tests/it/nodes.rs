@@ -271,7 +271,7 @@ fn a_host_that_slept_too_long_joins_again_as_another() {
 
 /// Deletes a host and gives the leader's answer.
 fn delete(vm: &mut Vm, at: usize, host: HostId) -> Result<(), DeleteError> {
-    vm.world.with(at, |n, now, m| n.delete_host(now, host, m)).expect("alive")
+    vm.world.with(at, |n, now, m| n.delete_host(now, 1, host, m)).expect("alive")
 }
 
 #[test]

@@ -434,6 +434,7 @@ impl Engine {
                     joined(&self.node);
                 }
             }
+            NodeEvent::TableChanged { number, outcome } => self.table_changed(number, outcome),
             NodeEvent::Network { number, outcome } => self.network_decided(number, outcome),
             NodeEvent::TokenDecided { nonce, outcome } => self.token_decided(nonce, outcome),
             NodeEvent::JoinFailed(failure) => return Err(self.join_failed(failure)),

@@ -9,11 +9,8 @@ use towpath_wire::{HostId, Instant};
 use super::core::{Engine, HAND_OVER};
 use crate::keeper::{Keeper, Kept};
 use crate::ledger::Ledger;
-use crate::protocol::{HostEvent, Reply};
+use crate::protocol::HostEvent;
 use crate::{ledger, log, table};
-
-/// Requests that wait at once for their effect; one beyond that is answered before it.
-const UNANSWERED_MAX: usize = 4096;
 
 /// What a host keeps over its lives.
 pub(super) struct Keeping {
@@ -117,12 +114,6 @@ impl Engine {
             return self.node.wrote(now, None, &mut self.memory);
         };
         ledger.look_at(now, &mut self.node, &mut self.memory);
-        let (_, effective) = self.node.decided().unwrap_or((0, u64::MAX));
-        let is_effective = |(mark, _): &mut (u64, u64)| *mark <= effective;
-        let answered: Vec<_> = ledger.unanswered.extract_if(.., is_effective).collect();
-        for (_, client) in answered {
-            self.reply(client, &Reply::Done);
-        }
     }
 
     /// What was decided since is handed over before the engine waits for something else.
@@ -135,19 +126,6 @@ impl Engine {
             self.pending.rushed |= self.node.waits_for_disk() && !ledger.is_well();
         }
         keeper.look_at(&mut self.node);
-    }
-
-    /// Whether a client is answered once what it asked for has taken effect, and not before.
-    pub(super) fn is_answered_later(&mut self, client: u64) -> bool {
-        match (self.node.decided(), self.ledger_mut()) {
-            (Some((asked, effective)), Some(ledger))
-                if effective < asked && ledger.unanswered.len() < UNANSWERED_MAX =>
-            {
-                ledger.unanswered.push((asked, client));
-                true
-            }
-            _ => false,
-        }
     }
 
     /// When its disk is not waited for any more.

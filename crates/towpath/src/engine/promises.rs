@@ -1,6 +1,7 @@
 //! What the owner says of the network, and what is promised there.
 
 use towpath_vm::promises::TOPOLOGY_MAX;
+use towpath_vm::talk::NOTHING_DECIDED;
 use towpath_wire::HostId;
 
 use super::core::Engine;
@@ -19,7 +20,8 @@ impl Engine {
         }
         let now = self.clock.now();
         if !self.node.set_network(now, client, text, &mut self.memory) {
-            self.reply(client, &Reply::Failed(LEADER_ONLY.into()));
+            let why = if self.node.has_lost_most() { NOTHING_DECIDED } else { LEADER_ONLY };
+            self.reply(client, &Reply::Failed(why.into()));
         }
     }
 

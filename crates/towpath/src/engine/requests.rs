@@ -239,11 +239,11 @@ impl Engine {
             Request::Tokens => self.reply(key, &self.tokens()),
             Request::Revoke { id } => self.revoke(key, &id),
             Request::Delete { host } => {
-                let deleted = self.node.delete_host(now, host, &mut self.memory);
+                let deleted = self.node.delete_host(now, key, host, &mut self.memory);
                 self.asked_for(key, deleted);
             }
             Request::Drain { host, on } => {
-                let asked = self.node.drain_host(now, host, on, &mut self.memory);
+                let asked = self.node.drain_host(now, key, host, on, &mut self.memory);
                 self.asked_for(key, asked);
             }
             Request::Voters => self.reply(key, &Reply::Voters(self.node.voters_seen(now))),
@@ -273,13 +273,17 @@ impl Engine {
         }
     }
 
-    /// Whether a change of the host table is asked for.
+    /// Whether a change of the host table is asked for; what comes of it is said then.
     fn asked_for(&mut self, key: u64, asked: Result<(), DeleteError>) {
-        if asked.is_ok() && self.is_answered_later(key) {
-            return;
+        if asked.is_err() {
+            self.table_changed(key, asked);
         }
-        let reply = asked.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
-        self.reply(key, &reply);
+    }
+
+    /// The log has decided about a change of the host table, or has not.
+    pub(super) fn table_changed(&mut self, client: u64, outcome: Result<(), DeleteError>) {
+        let reply = outcome.map_or_else(|e| Reply::Failed(e.to_string()), |()| Reply::Done);
+        self.reply(client, &reply);
     }
 
     /// A client hears of hosts from now on, of silent ones at once.

@@ -107,6 +107,7 @@ pub(super) struct Unanswered {
 fn refusal(why: InviteError) -> String {
     match why {
         InviteError::NotFounder => LEADER_ONLY.into(),
+        InviteError::NothingDecided => why.to_string(),
         InviteError::TooMany => format!("{why}\nhint: `towpath token --revoke ID` ends one"),
         InviteError::Unknown => format!("{why} any more\nhint: `towpath token --list`"),
         InviteError::Undecided => {

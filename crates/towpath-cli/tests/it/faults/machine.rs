@@ -77,9 +77,34 @@ impl Machine {
     }
 
     /// Starts the founder's daemon, again as well as for the first time.
-    pub(super) fn up(&self) -> Checked<()> {
+    pub(super) fn up(&self, voters: usize) -> Checked<()> {
         let listen = format!("10.213.80.{}:7077", number(self.name));
-        self.ok(&["up", "--listen", &listen, "--slots", "2"]).map(|_| ())
+        let args = ["up", "--listen", &listen, "--slots", "2", "--voters", &voters.to_string()];
+        self.ok(&args).map(|_| ())
+    }
+
+    /// Its daemon is one of so many that keep the log, and has it on its disk.
+    pub(super) fn keeps_log_with(&self, count: usize) -> Checked<()> {
+        let voters = self.client()?.info().map_err(|e| e.to_string())?.voters.len();
+        let dir = self.dir()?;
+        let written = ["table", "control/log"].iter().all(|name| dir.join(name).exists());
+        let ready = voters == count && written;
+        ready.then_some(()).ok_or(format!("{}: {voters} voters of {count}", self.name))
+    }
+
+    /// Its daemon leads; false where none runs.
+    pub(super) fn leads(&self) -> bool {
+        let info = self.client().and_then(|mut client| client.info().map_err(|e| e.to_string()));
+        info.is_ok_and(|info| info.me.is_some() && info.me == info.leader)
+    }
+
+    /// Its daemon's directory.
+    fn dir(&self) -> Checked<PathBuf> {
+        Ok(Home::at(self.home()).vm("default").map_err(|e| e.to_string())?.host(1))
+    }
+
+    fn client(&self) -> Checked<Client> {
+        Client::connect(&self.dir()?.join("sock")).map_err(|e| e.to_string())
     }
 
     /// Starts a daemon that joins.
@@ -95,9 +120,7 @@ impl Machine {
 
     /// The processes of its daemon: engine and guard.
     pub(super) fn daemon(&self) -> Checked<[u32; 2]> {
-        let dir = Home::at(self.home()).vm("default").map_err(|e| e.to_string())?.host(1);
-        let mut client = Client::connect(&dir.join("sock")).map_err(|e| e.to_string())?;
-        let engine = client.info().map_err(|e| e.to_string())?.pid;
+        let engine = self.client()?.info().map_err(|e| e.to_string())?.pid;
         let stat = std::fs::read_to_string(format!("/proc/{engine}/stat"));
         let stat = stat.map_err(|e| e.to_string())?;
         let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));

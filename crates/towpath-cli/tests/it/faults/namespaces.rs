@@ -1,11 +1,12 @@
-//! Three machines at one switch: network namespaces with virtual Ethernet.
+//! Machines at one switch: network namespaces with virtual Ethernet.
 
 use std::process::Command;
 use std::time::Duration;
 
-/// Machines `a`, `b`, `c` and `switch`, gone when dropped.
+/// Machines `a`, `b`, … and `switch`, gone when dropped.
 pub(super) struct Net {
     prefix: String,
+    machines: &'static [&'static str],
 }
 
 const MAKE: &str = "ip netns add PREFIX-switch &&
@@ -34,10 +35,10 @@ pub(super) fn number(host: &str) -> u8 {
 
 impl Net {
     /// `None`: there can be no namespaces here (it takes root).
-    pub(super) fn new(cell: usize) -> Option<Self> {
-        let net = Self { prefix: format!("tp{}-{cell}", std::process::id()) };
+    pub(super) fn new(cell: usize, machines: &'static [&'static str]) -> Option<Self> {
+        let net = Self { prefix: format!("tp{}-{cell}", std::process::id()), machines };
         let mut lines = vec![MAKE.to_owned()];
-        for host in ["a", "b", "c"] {
+        for host in machines {
             lines.push(PLUG_IN.replace("HOST", host).replace("NUMBER", &number(host).to_string()));
         }
         net.sh(&lines.join(" && ")).ok().map(|()| net)
@@ -93,7 +94,7 @@ impl Net {
         let filled = |lines: &str| lines.replace("NUMBER", &number(host).to_string());
         // Gone before anybody asks who has the address.
         self.sh(&if there { filled(DOUBLE) } else { "ip netns del PREFIX-double".into() })?;
-        for other in ["a", "b", "c"].iter().filter(|other| **other != host) {
+        for other in self.machines.iter().filter(|other| **other != host) {
             let lines = if there { LED_ASTRAY } else { LED_BACK };
             self.sh(&filled(lines).replace("HOST", other))?;
         }
@@ -115,7 +116,7 @@ pub(super) fn pass(time: Duration) {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for host in ["a", "b", "c", "double", "switch"] {
+        for host in self.machines.iter().chain(&["double", "switch"]) {
             // One that could not be made is not there.
             let _ = Command::new("ip").args(["netns", "del", &self.name(host)]).output();
         }

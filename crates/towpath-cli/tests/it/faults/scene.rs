@@ -1,4 +1,4 @@
-//! One cell: three machines, what runs on them, the fault, and what must hold.
+//! One cell: machines, what runs on them, the fault, and what must hold.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,8 +25,6 @@ const SHORT: Duration = Duration::from_secs(2);
 const LONGER: Duration = Duration::from_secs(3);
 /// What vanishes on a path that drops long packets: the header of IP counts.
 const LONG: &str = "meta length gt 1300";
-/// By how much a clock is wrong, in seconds.
-const WRONG_S: i64 = 3600;
 
 /// What the founder says then.
 const NOT_KEPT: &str = "the table of hosts cannot be written";
@@ -43,7 +41,7 @@ pub(super) struct Scene<'a> {
     pvm: Option<Work>,
     /// A token that was given out before the fault.
     token: String,
-    machines: [Machine; 3],
+    machines: Vec<Machine>,
     net: Net,
     dir: tempfile::TempDir,
 }
@@ -68,29 +66,37 @@ fn host(machine: &str) -> String {
 
 /// The machines that the fault does not meet; the first has the clients of what must go on.
 fn bystanders(cell: &Cell) -> Vec<&'static str> {
-    ["a", "b", "c"].into_iter().filter(|name| *name != cell.role.machine()).collect()
+    let met = cell.role.victims();
+    cell.role.machines().iter().copied().filter(|name| !met.contains(name)).collect()
 }
 
-fn machine<'m>(machines: &'m [Machine; 3], name: &str) -> &'m Machine {
+fn machine<'m>(machines: &'m [Machine], name: &str) -> &'m Machine {
     &machines[usize::from(number(name) - 1)]
 }
 
-/// The three daemons, in contact, and a token for more.
-fn together(net: &Net, cell: &Cell, dir: &tempfile::TempDir) -> Checked<([Machine; 3], String)> {
-    let new = |name| {
-        let small = cell.fault == Fault::FullDisk && cell.role.machine() == name;
+/// The daemons, in contact, and a token for more.
+fn together(net: &Net, cell: &Cell, dir: &tempfile::TempDir) -> Checked<(Vec<Machine>, String)> {
+    let new = |name: &&'static str| {
+        let small = cell.fault == Fault::FullDisk && cell.role.machine() == *name;
         Machine::new(net, name, dir.path(), small)
     };
-    let machines = [new("a")?, new("b")?, new("c")?];
-    machines[0].up()?;
+    let machines = cell.role.machines().iter().map(new).collect::<Checked<Vec<Machine>>>()?;
+    machines[0].up(cell.role.voters())?;
     let token = machines[0].token(&["--ttl", "600"])?;
-    machines[1].join(&token)?;
-    machines[2].join(&token)?;
+    machines[1..].iter().try_for_each(|machine| machine.join(&token))?;
     // A host hears of another's joining a moment after that one has joined.
-    let all = ["h1 up", "h2 up", "h3 up"].map(str::to_owned);
+    let all: Vec<String> = machines.iter().map(|it| format!("{} up", host(it.name))).collect();
     for machine in &machines {
         until(PROMPT, || same_hosts(&machine.hosts()?, &all))?;
     }
+    if cell.role.voters() == 1 {
+        return Ok((machines, token));
+    }
+    for machine in &machines {
+        until(PROMPT, || machine.keeps_log_with(cell.role.voters()))?;
+    }
+    // One from before names the founder alone.
+    let token = machines[0].token(&["--ttl", "600"])?;
     Ok((machines, token))
 }
 
@@ -106,7 +112,8 @@ impl<'a> Scene<'a> {
         let on = |name| machine(&machines, name);
         let farm = Work::start("farm", &mut farm_command(on("b"), cell, &dir, false))?;
         let args = ["run", "--no-tag", "--no-stdin", "--spread", "-n"];
-        let mut command = on("b").command(&[&args[..], &["3", "--"], &rounds].concat());
+        let three = ["3", "--host", "h1,h2,h3", "--"];
+        let mut command = on("b").command(&[&args[..], &three, &rounds].concat());
         let team = Work::start("team", &mut command)?;
         let few = ["2", "--host", &both, "--"];
         let mut command = on(first).command(&[&args[..], &few, &rounds].concat());
@@ -134,7 +141,12 @@ impl<'a> Scene<'a> {
 
     /// The processes that a signal or a limit meets.
     fn processes(&self) -> Checked<Vec<u32>> {
-        let [engine, guard] = self.victim().daemon()?;
+        let all = self.cell.role.victims().iter().map(|name| self.processes_on(self.on(name)));
+        all.collect::<Checked<Vec<_>>>().map(|all| all.concat())
+    }
+
+    fn processes_on(&self, victim: &Machine) -> Checked<Vec<u32>> {
+        let [engine, guard] = victim.daemon()?;
         Ok(match (self.cell.role, self.cell.fault) {
             (Role::Client, _) => vec![self.farm.pid()],
             (Role::Task, _) => {
@@ -182,25 +194,24 @@ impl<'a> Scene<'a> {
             Fault::Restart => self.restart(),
             Fault::FullDisk => self.full_disk(),
             Fault::NoDescriptors => self.no_descriptors(),
-            Fault::ClockForth => self.wrong_clock(WRONG_S),
-            Fault::ClockBack => self.wrong_clock(-WRONG_S),
+            Fault::Clock(by_s) => self.wrong_clock(by_s),
         }
     }
 
     fn full_disk(&self) -> Checked<()> {
         self.victim().fill(true)?;
-        let founder = self.cell.role == Role::Founder;
-        if founder {
+        let leader = self.meets_leader();
+        if leader {
             self.one_more(&self.token)?;
         }
         pass(SHORT);
         let unkept = || self.on("a").ok(&["hosts"]).map(|it| it.said.contains(NOT_KEPT));
-        if founder && !unkept()? {
+        if leader && !unkept()? {
             return Err("`towpath hosts` does not say that the table cannot be kept".into());
         }
         self.victim().fill(false)?;
         until(PROMPT, || {
-            let kept = !(founder && unkept()?);
+            let kept = !(leader && unkept()?);
             kept.then_some(()).ok_or("the table is not kept again".to_owned())
         })
     }
@@ -221,7 +232,8 @@ impl<'a> Scene<'a> {
         let long = matches!(fault, Fault::LongPackets { .. });
         if long {
             let probing = fault == Fault::LongPackets { probing: true };
-            ["a", "b", "c"].iter().try_for_each(|name| self.net.no_trains(name, probing))?;
+            let mut all = self.cell.role.machines().iter();
+            all.try_for_each(|name| self.net.no_trains(name, probing))?;
             self.net.drop_incoming(victim, LONG)?;
         } else if fault == Fault::OneWayIn {
             self.net.drop_incoming(victim, "")?;
@@ -239,13 +251,12 @@ impl<'a> Scene<'a> {
         if long {
             return Ok(());
         }
-        ["a", "b", "c"].iter().try_for_each(|name| self.net.drop_nothing(name))
+        self.cell.role.machines().iter().try_for_each(|name| self.net.drop_nothing(name))
     }
 
     fn restart(&mut self) -> Checked<()> {
         self.kill()?;
         match self.cell.role {
-            Role::Founder => until(PROMPT, || self.victim().up())?,
             Role::Client => {
                 self.farm.end(PROMPT)?;
                 self.farm = Work::start(
@@ -254,9 +265,29 @@ impl<'a> Scene<'a> {
                 )?;
                 self.all_items();
             }
-            _ => until(PROMPT, || self.victim().join(&self.token))?,
+            role => {
+                let start = |machine: &Machine| match machine.name {
+                    "a" => machine.up(role.voters()),
+                    _ => machine.join(&self.token),
+                };
+                // Together, as after a power cut: some wait for the others.
+                let met: Vec<&Machine> = role.victims().iter().map(|name| self.on(name)).collect();
+                std::thread::scope(|scope| {
+                    let each = |machine| scope.spawn(move || until(PROMPT, || start(machine)));
+                    let all: Vec<_> = met.into_iter().map(each).collect();
+                    let joined = |it: std::thread::ScopedJoinHandle<'_, Checked<()>>| {
+                        it.join().unwrap_or_else(|_| Err("a start panicked".into()))
+                    };
+                    all.into_iter().map(joined).collect::<Checked<Vec<()>>>()
+                })?;
+            }
         }
         Ok(())
+    }
+
+    /// The fault meets the daemon that leads.
+    fn meets_leader(&self) -> bool {
+        matches!(self.cell.role, Role::Founder | Role::Leader)
     }
 
     fn no_descriptors(&mut self) -> Checked<()> {
@@ -279,7 +310,10 @@ impl<'a> Scene<'a> {
         std::fs::write(self.victim().clock(), by_s.to_string()).map_err(|e| e.to_string())?;
         // Daemons ask for the time once in a second.
         pass(SHORT);
-        if self.cell.role != Role::Founder {
+        if self.cell.role.voters() > 1 {
+            self.clock_is_shown(by_s)?;
+        }
+        if !self.meets_leader() {
             return Ok(());
         }
         if by_s > 0 && self.one_more(&self.token).is_ok() {
@@ -287,6 +321,18 @@ impl<'a> Scene<'a> {
         }
         let token = if by_s > 0 { self.on("a").token(&[])? } else { self.token.clone() };
         self.one_more(&token)
+    }
+
+    /// `towpath status` says that those that keep the log have clocks so far apart.
+    fn clock_is_shown(&self, by_s: i64) -> Checked<()> {
+        let told = self.on(bystanders(self.cell)[0]).run(&["status", "--json"])?;
+        let told: serde_json::Value =
+            serde_json::from_str(&told.out.concat()).map_err(|e| e.to_string())?;
+        let voters = told["voters"].as_array().ok_or("no voters")?;
+        let ahead: Vec<f64> = voters.iter().filter_map(|v| v["clock_ahead_s"].as_f64()).collect();
+        // By whoever leads, which may be the one that is wrong.
+        let shows = |ahead: &f64| (ahead.abs() - by_s.abs() as f64).abs() < 60.0;
+        ahead.iter().any(shows).then_some(()).ok_or(format!("clocks are told as {ahead:?}"))
     }
 
     /// A second daemon on machine b joins.
@@ -391,7 +437,11 @@ impl<'a> Scene<'a> {
                 hello.then_some(()).ok_or(format!("hello.pvm says {said}"))?;
             }
         }
-        self.machines.iter().try_for_each(|machine| machine.down(&self.net))
+        // Where it is led: that ends all.
+        let (mut first, rest): (Vec<&Machine>, Vec<&Machine>) =
+            self.machines.iter().partition(|machine| machine.leads());
+        first.extend(rest);
+        first.into_iter().try_for_each(|machine| machine.down(&self.net))
     }
 }
 

@@ -25,18 +25,56 @@ pub(super) enum Role {
     Client,
     /// The team's task on the worker's host.
     Task,
+    /// The founder, where all three keep the log.
+    Leader,
+    /// The worker, where it keeps the log with two others and does not lead.
+    Voter,
+    /// Three of five that keep the log, one of which leads.
+    Most,
 }
 
 impl Role {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Founder, Self::Serving, Self::Worker, Self::Guard, Self::Client, Self::Task];
+    pub(super) const ALL: [Self; 9] = [
+        Self::Founder,
+        Self::Serving,
+        Self::Worker,
+        Self::Guard,
+        Self::Client,
+        Self::Task,
+        Self::Leader,
+        Self::Voter,
+        Self::Most,
+    ];
 
-    /// The machine that it is on.
-    pub(super) const fn machine(self) -> &'static str {
+    /// The machines of its cells.
+    pub(super) const fn machines(self) -> &'static [&'static str] {
         match self {
-            Self::Founder => "a",
-            Self::Serving | Self::Client => "b",
-            Self::Worker | Self::Guard | Self::Task => "c",
+            Self::Most => &["a", "b", "c", "d", "e"],
+            _ => &["a", "b", "c"],
+        }
+    }
+
+    /// The machines that it is on.
+    pub(super) const fn victims(self) -> &'static [&'static str] {
+        match self {
+            Self::Founder | Self::Leader => &["a"],
+            Self::Serving | Self::Client => &["b"],
+            Self::Worker | Self::Guard | Self::Task | Self::Voter => &["c"],
+            Self::Most => &["a", "d", "e"],
+        }
+    }
+
+    /// The first of these.
+    pub(super) const fn machine(self) -> &'static str {
+        self.victims()[0]
+    }
+
+    /// How many keep the log.
+    pub(super) const fn voters(self) -> usize {
+        match self {
+            Self::Leader | Self::Voter => 3,
+            Self::Most => 5,
+            _ => 1,
         }
     }
 
@@ -48,6 +86,9 @@ impl Role {
             Self::Guard => "guard",
             Self::Client => "client",
             Self::Task => "task",
+            Self::Leader => "leader",
+            Self::Voter => "voter",
+            Self::Most => "most",
         }
     }
 }
@@ -75,12 +116,15 @@ pub(super) enum Fault {
     Restart,
     FullDisk,
     NoDescriptors,
-    ClockForth,
-    ClockBack,
+    /// The wall clock is wrong by so many seconds.
+    Clock(i64),
 }
 
+const HOUR_S: i64 = 3600;
+const YEAR_S: i64 = 31_557_600;
+
 /// Names of faults, the kind before a colon.
-const FAULTS: [(&str, Fault); 24] = [
+const FAULTS: [(&str, Fault); 26] = [
     ("kill", Fault::Kill),
     ("kill-engine", Fault::Kill),
     ("kill-guard", Fault::KillGuard),
@@ -103,8 +147,10 @@ const FAULTS: [(&str, Fault); 24] = [
     ("restart", Fault::Restart),
     ("full-disk", Fault::FullDisk),
     ("no-descriptors", Fault::NoDescriptors),
-    ("clock-forth", Fault::ClockForth),
-    ("clock-back", Fault::ClockBack),
+    ("clock-forth", Fault::Clock(HOUR_S)),
+    ("clock-back", Fault::Clock(-HOUR_S)),
+    ("clock-years-forth", Fault::Clock(5 * YEAR_S)),
+    ("clock-years-back", Fault::Clock(-5 * YEAR_S)),
 ];
 
 impl Fault {
