@@ -59,8 +59,8 @@ pub enum OpenError {
     /// It is not whole.
     #[error(
         "the replicated log in {path} cannot be used: {why}\n\
-         hint: put back a copy of it; without one, move the file away: groups and mailboxes then \
-         begin anew"
+         hint: put back a copy of it; without one, move the file away: where other hosts keep the \
+         log they have it all, else groups and mailboxes begin anew"
     )]
     Damaged {
         /// Which file.
@@ -122,7 +122,15 @@ fn contents(dir: &Path, flags: OFlags) -> Result<Option<(File, Recovered)>, Open
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(system)?;
+    let told = path.display().to_string();
     let recovered = recover(&bytes).map_err(|why| OpenError::Damaged { path, why })?;
+    if recovered.torn > 0 {
+        log!(
+            "the last {} of {len} bytes of the replicated log in {told} are no whole entries, and \
+             are passed over: what was decided just before the end may be missing here",
+            recovered.torn
+        );
+    }
     Ok(Some((file, recovered)))
 }
 

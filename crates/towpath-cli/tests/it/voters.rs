@@ -320,6 +320,26 @@ fn leading(all: &[Vm]) -> &Vm {
     }
 }
 
+/// Of what a host kept that may lead, each part is looked at before it is used, and left as it is.
+fn a_damaged_copy_is_refused(vm: &Vm) {
+    let dir = vm.vm_dir().host(1);
+    for (name, at) in [("control/log", 3), ("control/log", 20), ("control/log", 150), ("table", 40)]
+    {
+        let path = dir.join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&path, &damaged).unwrap();
+        let out = vm.towpath(&["up"]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(255), "{name}, byte {at}: {said}");
+        assert!(said.contains(name) && said.contains("hint: "), "{name}, byte {at}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        assert_eq!(std::fs::read(&path).unwrap(), damaged);
+        std::fs::write(&path, &whole).unwrap();
+    }
+}
+
 #[test]
 fn machines_that_lose_their_power_together_come_back_together() {
     let all = machines();
@@ -333,6 +353,7 @@ fn machines_that_lose_their_power_together_come_back_together() {
     for vm in &all {
         kill(vm, 1);
     }
+    a_damaged_copy_is_refused(&all[2]);
     std::thread::scope(|scope| {
         let starts = all.each_ref().map(|vm| scope.spawn(|| vm.towpath(&["up"])));
         for out in starts.map(|start| start.join().unwrap()) {
