@@ -81,7 +81,7 @@ fn what_a_founder_keeps_is_read_as_it_was_written() {
     for wrong in [&longer[..], &longer[..5], &[]] {
         assert_eq!(Saved::decode(wrong), Err(SavedError::Malformed));
     }
-    net.call(0, |node, now, memory| node.delete_host(now, id, memory)).expect("it may");
+    net.call(0, |node, now, memory| node.delete_host(now, 1, id, memory)).expect("it may");
     net.run(2000);
     let saved = net.node(0).saved().expect("it leads");
     assert_eq!((saved.is_alone(), saved.names_deleted()), (true, true));
