@@ -33,7 +33,7 @@ pub struct Opening {
     /// The reservation that it is part of, told to the peer's owner.
     pub reservation: Option<u64>,
     /// Which of several paths carry what we send on it; `None`: as the association's
-    /// ([`Config::stripe`]).
+    /// ([`PathsConfig::stripe`](crate::config::PathsConfig::stripe)).
     pub stripe: Option<StripeKind>,
     /// How packets with what we send on it are coded across paths; `None`: as the association's
     /// ([`CodingConfig::usual`](crate::coding::CodingConfig::usual)). Others' data that shares a
