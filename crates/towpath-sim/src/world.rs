@@ -271,6 +271,8 @@ impl World {
     pub fn boot(&mut self, host: usize, mut node: Node) {
         node.serve(LABEL_OWNER..=u16::MAX);
         self.pace(host, self.hosts[host].rate);
+        // What an earlier one held is told of no more.
+        self.hosts[host].memory.forget();
         self.hosts[host].node = Some(node);
         for at in 0..self.hosts[host].links.len() {
             let SimLink { fabric, up, .. } = self.hosts[host].links[at];
@@ -316,7 +318,6 @@ impl World {
     pub fn crash(&mut self, host: usize) {
         let h = &mut self.hosts[host];
         h.node = None;
-        h.memory.forget();
         h.links.iter_mut().for_each(|link| link.held = None);
         h.processes = Processes::default();
         if let Some((handle, _)) = h.timer.take() {
