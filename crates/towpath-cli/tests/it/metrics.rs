@@ -269,10 +269,11 @@ fn what_goes_to_other_hosts_is_coded_where_it_is_asked_for() {
     let name = format!("towpath_coding_parities_total{{host=\"{one}\",peer=\"{two}\"}}");
     assert!(of[&name] > 20.0, "{of:#?}");
     let links = printed(&vm, &["links"]);
+    let [one, two] = [one, two].map(|host| host.to_string());
     assert!(links.contains(&format!("{one:<6} {two:<6} coded (3+1): ")), "{links}");
     let links: serde_json::Value =
         serde_json::from_str(&printed(&vm, &["links", "--json"])).unwrap();
-    let of_one = |row: &&serde_json::Value| row["host"] == one.to_string();
+    let of_one = |row: &&serde_json::Value| row["host"] == one;
     let row = links["coding"].as_array().unwrap().iter().find(of_one).unwrap();
     assert!(row["usual"] == "3+1" && row["parities_sent"].as_u64() > Some(20), "{row}");
 }
