@@ -23,6 +23,7 @@ const MESSAGES_MAX: usize = 256;
 struct Watched {
     /// Its place among the links.
     link: usize,
+    ip: IpAddr,
     interface: CString,
     /// As it was told last.
     up: bool,
@@ -52,7 +53,8 @@ impl Carriers {
         // Listened first: what changes meanwhile is asked again.
         let names = crate::interfaces::names(addrs)?;
         let watched = |(link, interface): (usize, Option<CString>)| {
-            interface.map(|interface| Watched { link, interface, up: true })
+            let ip = addrs[link];
+            interface.map(|interface| Watched { link, ip, interface, up: true })
         };
         let links = names.into_iter().enumerate().filter_map(watched).collect();
         Ok(Self { news, asks, links })
@@ -71,7 +73,7 @@ impl Carriers {
         }
         let Self { asks, links, .. } = self;
         let changed = |link: &mut Watched| {
-            let up = is_connected(asks, &link.interface);
+            let up = link.is_connected(asks);
             (up != std::mem::replace(&mut link.up, up)).then_some((link.link, up))
         };
         links.iter_mut().filter_map(changed).collect()
@@ -81,6 +83,23 @@ impl Carriers {
 impl AsFd for Carriers {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.news.as_fd()
+    }
+}
+
+impl Watched {
+    /// Whether its interface is connected: the one that had the address, or, where that is not, the
+    /// one that has it now. It may have another name, or the address have moved.
+    fn is_connected(&mut self, asks: &OwnedFd) -> bool {
+        if is_connected(asks, &self.interface) {
+            return true;
+        }
+        let names = crate::interfaces::names(&[self.ip]).unwrap_or_default();
+        let Some(now) = names.into_iter().flatten().next() else { return false };
+        let connected = now != self.interface && is_connected(asks, &now);
+        if connected {
+            self.interface = now;
+        }
+        connected
     }
 }
 
@@ -117,6 +136,11 @@ mod tests {
         assert_eq!(carriers.links.len(), 1, "every address is no interface's");
         assert_eq!(carriers.changes(), []);
         let name = std::mem::replace(&mut carriers.links[0].interface, c"tp-none".into());
+        assert_eq!(carriers.changes(), [], "the address is another interface's now");
+        assert_eq!(carriers.links[0].interface, name);
+        // Of an address that nobody has.
+        carriers.links[0].ip = Ipv4Addr::new(192, 0, 2, 1).into();
+        carriers.links[0].interface = c"tp-none".into();
         assert_eq!(carriers.changes(), [(0, false)]);
         assert_eq!(carriers.changes(), [], "it was told");
         carriers.links[0].interface = name;

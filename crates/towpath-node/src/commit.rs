@@ -112,10 +112,9 @@ impl Proposals {
             Waiting::Newcomer(_) => {
                 Vec::from([("newcomers that wait for the log", self.newcomers, NEWCOMERS_MAX)])
             }
-            Waiting::Owner(_) => {
-                Vec::from([("changes of tokens that wait for the log", self.owners, OWNERS_MAX)])
+            Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => {
+                Vec::from([("changes of the owner that wait for the log", self.owners, OWNERS_MAX)])
             }
-            Waiting::Network(_) | Waiting::Table(_) => Vec::new(),
             Waiting::Promise(host, _) | Waiting::Holds(host) => {
                 let of_host = self.by_host.get(host).copied().unwrap_or(0);
                 Vec::from([
@@ -290,9 +289,11 @@ mod tests {
         let newcomers = limit("newcomers that wait for the log", 4096);
         let newcomer = |n: u64| Waiting::Newcomer(AssociationId(n as u32));
         assert_eq!(fill(&mut all, &mut n, newcomer), (4096, newcomers));
-        let owners = limit("changes of tokens that wait for the log", OWNERS_MAX);
+        let owners = limit("changes of the owner that wait for the log", OWNERS_MAX);
         let owner = |n: u64| Waiting::Owner([n as u8; 16]);
-        assert_eq!(fill(&mut all, &mut n, owner), (OWNERS_MAX - 3, owners));
+        assert_eq!(fill(&mut all, &mut n, owner), (OWNERS_MAX - 3, owners.clone()));
+        assert_eq!(fill(&mut all, &mut n, Waiting::Table), (0, owners.clone()));
+        assert_eq!(fill(&mut all, &mut n, Waiting::Network), (0, owners));
         // The first asker is answered: it may ask once more, and so may its host.
         assert!(matches!(all.decided(Ticket(1)), Some(Waiting::Task(t, 1, _)) if t == task(1, 1)));
         assert_eq!(fill(&mut all, &mut n, asks(1, 1)).0, 1);

@@ -89,6 +89,9 @@ pub enum DeleteError {
     /// This host does not lead any more: what becomes of it, is not known here.
     #[error("{UNDECIDED}")]
     Undecided,
+    /// So many changes wait for the log already.
+    #[error("{0} changes wait to be decided, the limit: try again")]
+    Full(u64),
     /// Without its leader a virtual machine could not change any more.
     #[error("host {0} leads the virtual machine")]
     Leader(HostId),

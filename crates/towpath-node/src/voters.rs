@@ -128,18 +128,18 @@ pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use alloc::format;
 
     use towpath_vm::{ControlLog, Fields};
 
     use super::*;
 
-    fn id(slot: u16) -> HostId {
+    pub(crate) fn id(slot: u16) -> HostId {
         HostId::new(slot, slot.into()).expect("a host")
     }
 
-    fn host(slot: u16) -> Host {
+    pub(crate) fn host(slot: u16) -> Host {
         Host {
             id: id(slot),
             name: format!("h{slot}"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// Everybody is reached, but for these.
-    struct But(&'static [u16]);
+    pub(crate) struct But(pub(crate) &'static [u16]);
 
     impl Reach for But {
         fn is_up(&self, host: HostId) -> bool {

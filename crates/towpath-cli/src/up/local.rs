@@ -61,9 +61,10 @@ pub(crate) struct Tuning {
     /// docs/paths.md). Counts for what hosts send that are started on this machine
     #[arg(long, value_name = "K+M", value_parser = daemon::coding_of)]
     pub(crate) coding: Option<Coding>,
-    /// One of the addresses of --listen that is for emergencies, or costs: nothing of tasks leaves
-    /// by it while another one carries. Several times for several. Counts for what hosts send that
-    /// are started on this machine: name the other end on its machine, too
+    /// One of the addresses of --listen that is for emergencies, or costs, best not the first: what
+    /// goes by the daemons leaves by it only while none of the others carries (direct streams of
+    /// tasks are TCP, which the kernel routes). Several times for several. Counts for what hosts
+    /// send that are started on this machine: name the other end on its machine, too
     #[arg(long, value_name = "ADDR")]
     pub(crate) standby: Vec<IpAddr>,
 }

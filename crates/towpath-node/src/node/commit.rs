@@ -183,7 +183,11 @@ impl Node {
                 self.token_decided(Some(*nonce), Err(InviteError::Undecided));
             }
             Some(Waiting::Table(number)) => {
-                self.table_changed(Some(*number), Err(DeleteError::Undecided));
+                let why = match why {
+                    Fault::Limit { limit, .. } => DeleteError::Full(limit),
+                    _ => DeleteError::Undecided,
+                };
+                self.table_changed(Some(*number), Err(why));
             }
             Some(Waiting::Network(number)) => {
                 let why = alloc::string::ToString::to_string(&why);

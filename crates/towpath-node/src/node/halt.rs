@@ -78,9 +78,12 @@ impl Node {
                 Ok(())
             }
             Ok(()) | Err(DeleteError::Unknown(_)) => Err(Fault::NoHost),
-            Err(DeleteError::NotLeader | DeleteError::NothingDecided | DeleteError::Undecided) => {
-                Err(self.frozen())
-            }
+            Err(
+                DeleteError::NotLeader
+                | DeleteError::NothingDecided
+                | DeleteError::Undecided
+                | DeleteError::Full(_),
+            ) => Err(self.frozen()),
             Err(DeleteError::Leader(_) | DeleteError::Voter(_)) => Err(Fault::Denied),
         };
         let answer = Answer::Each(hosts.into_iter().map(&mut judge).collect());

@@ -13,6 +13,7 @@ use towpath_wire::TaskId;
 
 use super::net::{Net, program};
 use super::voting::{leader, leaders, net, sharing};
+use crate::commit::OWNERS_MAX;
 use crate::event::UNDECIDED;
 use crate::invitations::InviteError;
 use crate::{DeleteError, JoinFailure, NodeEvent};
@@ -184,6 +185,20 @@ fn what_the_owner_of_such_a_leader_asks_for_is_refused_and_says_why() {
     ] {
         assert_eq!(told, words);
     }
+}
+
+#[test]
+fn more_changes_of_the_owner_than_may_wait_are_refused_with_the_limit() {
+    let mut net = net(5);
+    let member = net.id(MEMBER);
+    part(&mut net);
+    for number in 0..=OWNERS_MAX as u64 {
+        let asked = net.call(LEADER, |node, now, m| node.drain_host(now, number, member, true, m));
+        assert_eq!(asked, Ok(()), "it does not know yet that nothing is decided");
+    }
+    let (number, limit) = (OWNERS_MAX as u64, OWNERS_MAX as u64);
+    let refused = NodeEvent::TableChanged { number, outcome: Err(DeleteError::Full(limit)) };
+    assert_eq!(net.events(LEADER).last(), Some(&refused));
 }
 
 #[test]

@@ -1,55 +1,26 @@
 //! Those that keep a log, and what they say to each other, without their hosts.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::Rng;
 use towpath_vm::control::{Command, Commits, ControlState, Drain, Outcome};
-use towpath_vm::{Change, ControlLog, Fields, Host, HostState, consensus};
+use towpath_vm::{Change, ControlLog, Host, consensus};
 use towpath_wire::{HostId, Instant};
 
 use crate::saying::Said;
-use crate::voters::{Reach, Step};
+use crate::voters::Step;
+use crate::voters::tests::{But, host, id};
 use crate::voting::{Voter, Voting};
-
-fn id(slot: u16) -> HostId {
-    HostId::new(slot, slot.into()).expect("a host")
-}
 
 /// What is there when the first of so many hosts begins to share its log.
 fn state(hosts: u16) -> ControlState {
-    let host = |slot: u16| Host {
-        id: id(slot),
-        name: format!("h{slot}"),
-        addr: ([10, 0, 0, slot as u8], 7077).into(),
-        key: [slot as u8; 32],
-        arch: "any".into(),
-        speed: 1000,
-        cpus: 1,
-        slots: 1,
-        state: HostState::Up,
-        fields: Fields::default(),
-    };
     let mut log = ControlLog::found(host(1), 3000);
     for slot in 2..=hosts {
         log.append(Change::Added(host(slot)));
     }
     ControlState::new(log)
-}
-
-/// Everybody is reached, but for these.
-struct But(&'static [u16]);
-
-impl Reach for But {
-    fn is_up(&self, host: HostId) -> bool {
-        !self.0.contains(&host.slot())
-    }
-
-    fn is_heard(&self, host: HostId) -> bool {
-        self.is_up(host)
-    }
 }
 
 struct Voters {
