@@ -122,6 +122,7 @@ swarm: build
 	$(BIN) sim vm --links 2 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 3 --faults 3 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
+	$(BIN) sim vm --voters 3 --faults 2 --restarts 3 --seeds $(SEEDS) >/dev/null
 	for nodes in 3 5 9; do $(BIN) sim consensus --nodes $$nodes --seeds $(SEEDS) >/dev/null || exit 1; done
 
 # LU and products of the applications beside faer, in one program that is built for that alone.
