@@ -10,20 +10,19 @@ use crate::report::WithHint;
 use crate::{listing, process};
 
 /// A change to one file. Paths are relative to the tree.
+#[derive(Clone)]
 pub(super) enum Edit {
-    Write(&'static str, String),
+    Write(String, String),
     Append(&'static str, String),
     Replace(&'static str, &'static str, String),
     Remove(&'static str),
 }
 
 impl Edit {
-    fn path(&self) -> &'static str {
+    pub(super) fn path(&self) -> &str {
         match self {
-            Self::Write(path, _)
-            | Self::Append(path, _)
-            | Self::Replace(path, _, _)
-            | Self::Remove(path) => path,
+            Self::Write(path, _) => path,
+            Self::Append(path, _) | Self::Replace(path, _, _) | Self::Remove(path) => path,
         }
     }
 }

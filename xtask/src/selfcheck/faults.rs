@@ -7,25 +7,40 @@ pub(super) struct Fault {
     pub(super) command: &'static [&'static str],
     pub(super) plant: Vec<Edit>,
     /// A part of the message that names this fault and nothing else.
-    pub(super) expect: &'static str,
+    pub(super) expect: String,
 }
 
 const TIDY: &[&str] = &["tidy"];
 const PURITY: &[&str] = &["purity", "--crate", "towpath-wire"];
 
 const MANIFEST: &str = "crates/towpath-wire/Cargo.toml";
+const SRC: &str = "crates/towpath-wire/src";
 const LIB: &str = "crates/towpath-wire/src/lib.rs";
 const PLANTED: &str = "crates/towpath-wire/src/planted.rs";
 const PLANTED_CONTENTS: &str = "crates/towpath-wire/src/planted/mod.rs";
 const PLANTED_IO: &str = "crates/towpath-io/src/planted.rs";
 const RATCHET: &str = "xtask/ratchet.toml";
 
-fn tidy(name: &'static str, plant: Vec<Edit>, expect: &'static str) -> Fault {
-    Fault { name, command: TIDY, plant, expect }
+fn tidy(name: &'static str, plant: Vec<Edit>, expect: impl Into<String>) -> Fault {
+    Fault { name, command: TIDY, plant, expect: expect.into() }
 }
 
-fn planted(name: &'static str, text: impl Into<String>, expect: &'static str) -> Fault {
-    tidy(name, vec![Write(PLANTED, text.into())], expect)
+/// A file for one fault alone, so that many can be planted at once.
+fn file_of(name: &str) -> String {
+    format!("{SRC}/{}/planted.rs", name.replace(' ', "_"))
+}
+
+/// A fault of a file; `expect` begins behind the folder's name.
+fn planted(name: &'static str, text: impl Into<String>, expect: &str) -> Fault {
+    in_file(name, text, None, expect)
+}
+
+fn in_file(name: &'static str, text: impl Into<String>, also: Option<Edit>, expect: &str) -> Fault {
+    let file = file_of(name);
+    let folder = file.strip_suffix("planted.rs").unwrap_or_default();
+    let expect = format!("{folder}{expect}");
+    let write = Write(file, text.into());
+    tidy(name, [write].into_iter().chain(also).collect(), expect)
 }
 
 /// Every fault that `tidy` must find.
@@ -49,17 +64,17 @@ fn edges() -> Vec<Fault> {
         ),
         tidy(
             "io under sim's tests",
-            vec![Write("crates/towpath-sim/Cargo.toml", sim.into())],
+            vec![Write("crates/towpath-sim/Cargo.toml".into(), sim.into())],
             "towpath-sim may not use towpath-io in its tests",
         ),
         tidy(
             "a crate without a row",
-            vec![Write("crates/towpath-stray/Cargo.toml", stray.into())],
+            vec![Write("crates/towpath-stray/Cargo.toml".into(), stray.into())],
             "crate `towpath-stray` is not in the table",
         ),
         tidy(
             "a stray test binary",
-            vec![Write("crates/towpath-wire/tests/planted.rs", "fn f() {}\n".into())],
+            vec![Write("crates/towpath-wire/tests/planted.rs".into(), "fn f() {}\n".into())],
             "towpath-wire/tests/planted.rs:1: a test binary of its own",
         ),
         tidy(
@@ -84,7 +99,7 @@ fn contents() -> Vec<Fault> {
         ),
         tidy(
             "code in mod.rs",
-            vec![Write(PLANTED_CONTENTS, "fn stray() {}\n".into())],
+            vec![Write(PLANTED_CONTENTS.into(), "fn stray() {}\n".into())],
             "planted/mod.rs:1: a function does not belong here",
         ),
         planted(
@@ -109,7 +124,7 @@ fn contents() -> Vec<Fault> {
         ),
         tidy(
             "unsafe without a reason",
-            vec![Write(PLANTED_IO, "fn f() {\n    unsafe { g() }\n}\n".into())],
+            vec![Write(PLANTED_IO.into(), "fn f() {\n    unsafe { g() }\n}\n".into())],
             "towpath-io/src/planted.rs:2: no `SAFETY:` comment above",
         ),
         planted("a file that is not Rust", "fn {}\n", "planted.rs:1: cannot be read as Rust"),
@@ -120,13 +135,18 @@ fn function_of(lines: usize) -> String {
     format!("fn planted() {{\n{}}}\n", "    g();\n".repeat(lines - 2))
 }
 
-fn exception(value: usize) -> Edit {
+fn exception(name: &str, value: usize) -> Edit {
+    let file = file_of(name);
     let text = format!(
-        "[[exception]]\npath = \"{PLANTED}\"\nrule = \"function-lines\"\nitem = \"planted\"\n\
+        "[[exception]]\npath = \"{file}\"\nrule = \"function-lines\"\nitem = \"planted\"\n\
          value = {value}\nwhy = \"planted\"\n"
     );
     Append(RATCHET, text)
 }
+
+const GROWN: &str = "a function that grew past its exception";
+const HIGHER: &str = "an exception higher than needed";
+const RAISED: &str = "an exception raised with its function";
 
 fn sizes() -> Vec<Fault> {
     let parameters = "a: u8, ".repeat(8);
@@ -167,14 +187,16 @@ fn sizes() -> Vec<Fault> {
             format!("// {}\n", "x".repeat(98)),
             "planted.rs:1: too many columns (limit 100, value 101)",
         ),
-        tidy(
-            "a function that grew past its exception",
-            vec![Write(PLANTED, function_of(81)), exception(80)],
+        in_file(
+            GROWN,
+            function_of(81),
+            Some(exception(GROWN, 80)),
             "planted.rs:1: more lines of function `planted` than its exception",
         ),
-        tidy(
-            "an exception higher than needed",
-            vec![Write(PLANTED, function_of(80)), exception(81)],
+        in_file(
+            HIGHER,
+            function_of(80),
+            Some(exception(HIGHER, 81)),
             "planted.rs is 80; lower 81 to 80",
         ),
     ]
@@ -182,11 +204,13 @@ fn sizes() -> Vec<Fault> {
 
 /// An exception raised together with its function: before, in the commit, and after.
 pub(super) fn raised_exception() -> (Vec<Edit>, Fault) {
-    let before = vec![Write(PLANTED, function_of(80)), exception(80)];
-    let raise =
-        vec![Write(PLANTED, function_of(81)), Replace(RATCHET, "value = 80", "value = 81".into())];
+    let before = vec![Write(file_of(RAISED), function_of(80)), exception(RAISED, 80)];
+    let raise = vec![
+        Write(file_of(RAISED), function_of(81)),
+        Replace(RATCHET, "value = 80", "value = 81".into()),
+    ];
     let expect = "raised exception: function-lines of planted in";
-    (before, tidy("an exception raised with its function", raise, expect))
+    (before, tidy(RAISED, raise, expect))
 }
 
 fn tests_and_leftovers() -> Vec<Fault> {
@@ -197,17 +221,23 @@ fn tests_and_leftovers() -> Vec<Fault> {
     vec![
         tidy(
             "a sleep in a unit test",
-            vec![Write(PLANTED_IO, test.into())],
+            vec![Write(PLANTED_IO.into(), test.into())],
             "planted.rs:3: a test sleeps: `std::thread::sleep`",
         ),
         tidy(
             "a sleep in an integration test",
-            vec![Write("tests/planted.rs", "fn f() {\n    tokio::time::sleep(d);\n}\n".into())],
+            vec![Write(
+                "tests/planted.rs".into(),
+                "fn f() {\n    tokio::time::sleep(d);\n}\n".into(),
+            )],
             "tests/planted.rs:2: a test sleeps: `tokio::time::sleep`",
         ),
         tidy(
             "a sleep in a Python test",
-            vec![Write("python/towpath/tests/planted.py", "import time\ntime.sleep(1)\n".into())],
+            vec![Write(
+                "python/towpath/tests/planted.py".into(),
+                "import time\ntime.sleep(1)\n".into(),
+            )],
             "tests/planted.py:2: a test sleeps",
         ),
         planted("unfinished code", "fn f() {\n    todo!()\n}\n", "planted.rs:2: `todo!` left in"),
@@ -215,12 +245,12 @@ fn tests_and_leftovers() -> Vec<Fault> {
         planted("a reminder", format!("// {mark}\n"), "planted.rs:1: FIX"),
         tidy(
             "a path of one machine",
-            vec![Write("docs/planted.md", path.into())],
+            vec![Write("docs/planted.md".into(), path.into())],
             "docs/planted.md:1: a path of one machine",
         ),
         tidy(
             "a registry host",
-            vec![Write("docs/planted.md", host.into())],
+            vec![Write("docs/planted.md".into(), host.into())],
             "docs/planted.md:1: the host of a package registry",
         ),
     ]
@@ -231,9 +261,9 @@ fn into_wire(name: &'static str, text: &str, expect: &'static str) -> Fault {
     let plant = vec![
         Replace(LIB, "#![forbid(unsafe_code)]", "#![allow(unsafe_code)]".into()),
         Append(LIB, "#[doc(hidden)]\npub mod planted;\n".into()),
-        Write(PLANTED, format!("//! Planted.\n{text}")),
+        Write(PLANTED.into(), format!("//! Planted.\n{text}")),
     ];
-    Fault { name, command: PURITY, plant, expect }
+    Fault { name, command: PURITY, plant, expect: expect.into() }
 }
 
 /// Every fault that `purity` must find.
@@ -288,15 +318,15 @@ fn depends_on(name: &str) -> Edit {
 
 /// Every fault that `deny` must find, where cargo-deny is installed.
 pub(super) fn for_deny() -> Vec<Fault> {
-    let deny = |name, package, license, expect| Fault {
+    let deny = |name, package, license, expect: &str| Fault {
         name,
         command: &["deny"],
         plant: vec![
             depends_on(package),
-            Write("planted/Cargo.toml", bad_package(package, license)),
-            Write("planted/src/lib.rs", "//! Planted.\n".into()),
+            Write("planted/Cargo.toml".into(), bad_package(package, license)),
+            Write("planted/src/lib.rs".into(), "//! Planted.\n".into()),
         ],
-        expect,
+        expect: expect.into(),
     };
     vec![
         deny("a banned crate", "plotters", "MIT", "crate 'plotters = 0.1.0' is explicitly banned"),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::copy::Copy;
+use super::copy::{Copy, Edit};
 use super::faults::{self, Fault};
 use crate::deny::{self, Readiness};
 use crate::process::{self, Outcome};
@@ -19,10 +19,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     let mut missed = 0;
     let tidy_before = output(&command(&copy, &["tidy"])?);
-    for fault in faults::for_tidy() {
-        missed += usize::from(!plant(&copy, &fault, &tidy_before)?);
+    for batch in batches(faults::for_tidy()) {
+        missed += plant(&copy, &batch, &tidy_before)?;
     }
-    missed += usize::from(!plant_raised(&copy, &tidy_before)?);
+    missed += plant_raised(&copy, &tidy_before)?;
     missed += plant_all(&copy, faults::for_purity())?;
     missed += match deny::readiness(&copy.root)? {
         Readiness::Ready => plant_all(&copy, faults::for_deny())?,
@@ -47,27 +47,50 @@ fn plant_all(copy: &Copy, faults: Vec<Fault>) -> Result<usize> {
     let before = output(&command(copy, first.command)?);
     let mut missed = 0;
     for fault in faults {
-        missed += usize::from(!plant(copy, &fault, &before)?);
+        missed += plant(copy, &[fault], &before)?;
     }
     Ok(missed)
 }
 
+/// Faults that can be planted at once: none changes a file that another of its batch changes.
+fn batches(faults: Vec<Fault>) -> Vec<Vec<Fault>> {
+    let mut batches: Vec<Vec<Fault>> = Vec::new();
+    for fault in faults {
+        let meets = |other: &Fault| {
+            let path = |edit: &Edit| other.plant.iter().any(|theirs| theirs.path() == edit.path());
+            fault.plant.iter().any(path)
+        };
+        match batches.iter_mut().find(|batch| !batch.iter().any(meets)) {
+            Some(batch) => batch.push(fault),
+            None => batches.push(vec![fault]),
+        }
+    }
+    batches
+}
+
 /// An exception may not rise even when its function rises with it, compared with the last commit.
-fn plant_raised(copy: &Copy, before: &str) -> Result<bool> {
+fn plant_raised(copy: &Copy, before: &str) -> Result<usize> {
     let (committed, fault) = faults::raised_exception();
     copy.with(&committed, || {
         copy.commit()?;
-        let found = plant(copy, &fault, before);
+        let found = plant(copy, &[fault], before);
         copy.forget_commits()?;
         found
     })
 }
 
-/// Whether the check found the fault. The message must not have been there before.
-fn plant(copy: &Copy, fault: &Fault, before: &str) -> Result<bool> {
-    let outcome = copy.with(&fault.plant, || command(copy, fault.command))?;
-    let said = output(&outcome);
-    let (name, check, expect) = (fault.name, fault.command[0], fault.expect);
+/// Plants faults of one check at once; how many it missed.
+fn plant(copy: &Copy, faults: &[Fault], before: &str) -> Result<usize> {
+    let Some(first) = faults.first() else { return Ok(0) };
+    let edits: Vec<Edit> = faults.iter().flat_map(|fault| fault.plant.clone()).collect();
+    let outcome = copy.with(&edits, || command(copy, first.command))?;
+    Ok(faults.iter().filter(|fault| !finds(&outcome, fault, before)).count())
+}
+
+/// Whether the check found a fault. The message must not have been there before.
+fn finds(outcome: &Outcome, fault: &Fault, before: &str) -> bool {
+    let said = output(outcome);
+    let (name, check, expect) = (fault.name, fault.command[0], fault.expect.as_str());
     let reason = if outcome.success {
         "it did not fail"
     } else if !said.contains(expect) {
@@ -76,18 +99,18 @@ fn plant(copy: &Copy, fault: &Fault, before: &str) -> Result<bool> {
         "it says so without the fault, too"
     } else {
         println!("ok   {check}: {name}: `{expect}`");
-        return Ok(true);
+        return true;
     };
     println!("FAIL {check}: {name}: {reason} (expected `{expect}`)");
     for line in said.lines().filter(|line| line.contains("planted") || line.contains("error")) {
         println!("     {line}");
     }
-    Ok(false)
+    false
 }
 
 /// A fault that takes something away may be there already while the tree is being built up.
 fn is_removal(fault: &Fault) -> bool {
-    fault.plant.iter().all(|edit| matches!(edit, super::copy::Edit::Remove(_)))
+    fault.plant.iter().all(|edit| matches!(edit, Edit::Remove(_)))
 }
 
 fn command(copy: &Copy, arguments: &[&str]) -> Result<Outcome> {
