@@ -120,7 +120,11 @@ swarm: build
 	$(BIN) sim vm --links 2 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 3 --faults 3 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
-	$(BIN) sim vm --voters 3 --faults 2 --restarts 3 --seeds $(SEEDS) >/dev/null
+	for voters in 3 5; do \
+	  $(BIN) sim vm --voters $$voters --faults 2 --restarts 3 --seeds $(SEEDS) >/dev/null && \
+	  $(BIN) sim vm --voters $$voters --faults 3 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \
+	  $(BIN) sim vm --voters $$voters --faults 1 --restarts 2 --power-cuts 1 --seeds $(SEEDS) >/dev/null || exit 1; \
+	done
 	for nodes in 3 5 9; do $(BIN) sim consensus --nodes $$nodes --seeds $(SEEDS) >/dev/null || exit 1; done
 
 # LU and products of the applications beside faer, in one program that is built for that alone.

@@ -28,6 +28,9 @@ pub(crate) struct Query {
 
 /// How long a question that nobody can answer now is kept: a new leader is there by then.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(30);
+/// How often whoever leads is asked those that it could not answer before: nothing else says that
+/// it can again.
+const AGAIN_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of questions that are kept so that they can be asked again. One beyond that is asked once.
 pub(crate) const KEPT_MAX: usize = 64 << 20;
 /// What a question costs beside its content.
@@ -45,12 +48,13 @@ struct Open {
 
 /// What tasks of this host asked about groups and mailboxes, to be asked again of the next leader.
 /// Invariants: `by_number` names each of `open` once; `bytes` is what those in `open` cost; `held`
-/// has those of them that are, the longest first.
+/// has those of them that are, the longest first; `ask_at` is when these are asked once more.
 #[derive(Debug, Default)]
 pub(crate) struct AskedAgain {
     open: BTreeMap<(TaskId, u64), Open>,
     by_number: BTreeMap<(TaskId, u64), u64>,
     held: BTreeSet<(Instant, TaskId, u64)>,
+    ask_at: Option<Instant>,
     last: u64,
     bytes: usize,
 }
@@ -100,20 +104,42 @@ impl AskedAgain {
         let Some(this) = self.by_number.get(&(task, number)).copied() else { return false };
         let open = self.open.get_mut(&(task, this)).filter(|open| open.op.is_some());
         let Some(open) = open else { return false };
+        if self.held.is_empty() {
+            self.ask_at = Some(now + AGAIN_EVERY);
+        }
         self.held.insert((*open.held.get_or_insert(now), task, this));
         true
+    }
+
+    /// Whether an earlier question of a task is held.
+    pub(crate) fn holds_any_of(&self, task: TaskId) -> bool {
+        !self.held.is_empty()
+            && self.open.range((task, 0)..=(task, u64::MAX)).any(|(_, open)| open.held.is_some())
     }
 
     /// All that are open, to be asked of whoever leads now; whoever asks them has them in hand.
     pub(crate) fn again(&mut self) -> Vec<(TaskId, u64, Serial, RegistryOp)> {
         self.held.clear();
-        let open = self.open.iter_mut().filter_map(|((task, this), open)| {
-            open.held = None;
-            Some((*task, *this, open.number, open.op.clone()?))
-        });
-        let open: Vec<_> = open.collect();
-        let all = open.into_iter();
-        all.map(|(task, this, n, op)| (task, n, self.serial(task, this), op)).collect()
+        self.open.values_mut().for_each(|open| open.held = None);
+        let open = self.open.iter();
+        open.filter_map(|((task, this), _)| self.asked(*task, *this)).collect()
+    }
+
+    /// Those that are held, where it is time to ask them once more; they stay held, from when they
+    /// were at first, until they have an answer.
+    pub(crate) fn held_again(&mut self, now: Instant) -> Vec<(TaskId, u64, Serial, RegistryOp)> {
+        if self.ask_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.ask_at = (!self.held.is_empty()).then(|| now + AGAIN_EVERY);
+        // In the order in which they were asked at first.
+        let held: BTreeSet<_> = self.held.iter().map(|(_, task, this)| (*task, *this)).collect();
+        held.into_iter().filter_map(|(task, this)| self.asked(task, this)).collect()
+    }
+
+    fn asked(&self, task: TaskId, this: u64) -> Option<(TaskId, u64, Serial, RegistryOp)> {
+        let open = self.open.get(&(task, this))?;
+        Some((task, open.number, self.serial(task, this), open.op.clone()?))
     }
 
     /// Those that cannot be asked again.
@@ -122,9 +148,10 @@ impl AskedAgain {
         lost.map(|((task, _), open)| (*task, open.number)).collect()
     }
 
-    /// When one has been held for long enough.
+    /// When one has been held for long enough, or those that are held are asked once more.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.held.first().map(|(held, ..)| *held + KEPT_FOR)
+        let over = self.held.first().map(|(held, ..)| *held + KEPT_FOR)?;
+        Some(self.ask_at.map_or(over, |at| at.min(over)))
     }
 
     /// Those that have been.
@@ -256,15 +283,28 @@ mod tests {
         let held = [3, 2, 1, 4].map(|n| all.hold(at(10 - u64::from(n)), task(1, n), 7));
         assert_eq!(held, [false, true, true, false]);
         assert!(all.hold(at(20), task(1, 1), 7), "since before");
+        assert_eq!([1, 2, 3, 4].map(|n| all.holds_any_of(task(1, n))), [true, true, false, false]);
+        // Until then whoever leads is asked at times, in the order of the first asking.
+        assert_eq!(all.due(), Some(at(8) + AGAIN_EVERY));
+        assert!(all.held_again(at(8)).is_empty(), "not yet");
+        let asked = |all: &mut AskedAgain, now| -> Vec<TaskId> {
+            all.held_again(now).into_iter().map(|(task, ..)| task).collect()
+        };
+        assert_eq!(asked(&mut all, at(9)), [task(1, 1), task(1, 2)]);
+        assert_eq!(all.due(), Some(at(9) + AGAIN_EVERY), "they are held as before");
+        assert_eq!(asked(&mut all, at(38) - AGAIN_EVERY / 2).len(), 2);
         assert_eq!(all.due(), Some(at(38)));
         assert_eq!(all.over(at(37)), []);
         assert_eq!(all.over(at(38)), [(task(1, 2), 7)]);
         assert_eq!(all.over(at(39)), [(task(1, 2), 7), (task(1, 1), 7)]);
         all.done(task(1, 2), 7);
+        assert_eq!(asked(&mut all, at(39)), [task(1, 1)]);
         assert_eq!((all.due(), all.over(at(39))), (Some(at(39)), [(task(1, 1), 7)].into()));
         assert_eq!(all.again().len(), 1);
         assert_eq!(all.due(), None, "somebody has it");
         all.hold(at(50), task(1, 1), 7);
+        assert_eq!(all.due(), Some(at(50) + AGAIN_EVERY), "not before, whenever it was last");
+        assert_eq!(asked(&mut all, at(80) - AGAIN_EVERY / 2).len(), 1);
         assert_eq!(all.due(), Some(at(80)));
         all.clear();
         assert_eq!((all.due(), all.lost().len()), (None, 0));

@@ -14,6 +14,7 @@ mod joining;
 mod judging;
 mod kept;
 mod ledger;
+mod lives;
 mod loss;
 mod maintenance;
 mod metrics;

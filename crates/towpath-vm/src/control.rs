@@ -249,6 +249,14 @@ impl ControlState {
         self
     }
 
+    /// The same, where what was known of groups and mailboxes is lost: tasks that go on may still
+    /// use contexts of groups of before.
+    #[must_use]
+    pub fn without_tasks(self) -> Self {
+        let registry = Registry::of_life(self.hosts.snapshot().term);
+        Self { registry, ..self }
+    }
+
     /// The same, where one of its hosts goes on alone in this term, and begins a log anew with it.
     #[must_use]
     pub fn go_on(self, term: u64, leader: HostId) -> Self {

@@ -49,8 +49,7 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     faults: u64,
-    /// Times that a host crashes and starts again, with what is on its disk or with a wiped one.
-    /// Together with --power-cuts one seed in a hundred reports something that nobody has explained
+    /// Times that a host crashes and starts again, with what is on its disk or with a wiped one
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     restarts: u64,

@@ -211,13 +211,22 @@ impl Node {
         id: AssociationId,
         ask: ChannelAsk,
     ) {
-        if ask.from.host() != from || self.me != Some(ask.to.host()) {
+        let here = self.me == Some(ask.to.host());
+        // It may not know yet that this host has begun another life, and this one may not have
+        // begun yet.
+        let earlier = !here && self.me.is_none_or(|me| me.slot() == ask.to.host().slot());
+        if ask.from.host() != from || !here && !earlier {
             self.malformed += 1;
             return;
         }
         let wire = (id, ChannelId(ask.channel));
         if let Err(what) = self.has_room_for_name(wire) {
             return self.answer_along(wire, Err(limit(what)));
+        }
+        if earlier {
+            self.local.channels.name(wire, None);
+            self.match_offer(now, wire);
+            return self.answer_along(wire, Err(Fault::NoTask));
         }
         self.local.channels.name(wire, Some(ask));
         self.match_offer(now, wire);

@@ -67,9 +67,16 @@ impl Node {
     /// A message of a daemon.
     fn receive(&mut self, now: Instant, id: AssociationId, message: Message) {
         let host = self.peers.host_of(id);
-        if host.is_some_and(|h| self.lead.farewells.contains_key(&h))
-            || self.lead.recovery.is_some() && !matches!(message, Message::Report(_))
-        {
+        let later = match &message {
+            Message::Report(_)
+            | Message::TaskOver(_)
+            // Said once: of the life that is over, as whoever says it cannot know yet.
+            | Message::ChannelAsk(_)
+            | Message::ChannelAnswer(_)
+            | Message::ChannelWithdrawn(_) => false,
+            _ => self.lead.recovery.is_some(),
+        };
+        if later || host.is_some_and(|h| self.lead.farewells.contains_key(&h)) {
             return; // whoever was deleted has nothing to say, and whoever asks first hears later
         }
         match (message, host) {

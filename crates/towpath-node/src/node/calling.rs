@@ -12,6 +12,7 @@ use crate::config::{reason, refusal};
 use crate::hello::{Hello, Purpose};
 use crate::peers::{Contact, RETRY_EVERY};
 use crate::restore::KeptTo;
+use crate::standing::is_later_life;
 
 /// How long a refused connection is tried again: the peer may not have heard of us yet.
 const RETRY_FOR: Duration = Duration::from_secs(3);
@@ -50,7 +51,12 @@ impl Node {
     fn start_connection(&mut self, now: Instant, host: HostId, since: Instant) {
         let entry = self.log.as_ref().and_then(|l| l.table().get(host));
         let Some(entry) = entry.filter(|h| h.state == HostState::Up) else {
-            self.contact_lost(now, host, reason::FENCED);
+            if self.is_to_come(host) && now.since(since) < RETRY_FOR {
+                self.peers.entry(host).contact = Contact::Waiting { since };
+                self.peers.retries.insert((now + RETRY_EVERY, host));
+            } else {
+                self.contact_lost(now, host, reason::FENCED);
+            }
             return;
         };
         let Some(purpose) = self.purpose() else { return };
@@ -69,6 +75,22 @@ impl Node {
             Ok(id) => self.peers.entry(host).contact = Contact::Connecting { id, since },
             Err(_) => self.contact_lost(now, host, reason::STUCK),
         }
+    }
+
+    /// Whoever answered a call to `host` says to be `said`: whether that is a later life of it, of
+    /// which the log has yet to tell, and has the connection. What waits for `host` waits for the
+    /// log, too. One that may lead is asked as who it was.
+    pub(crate) fn is_another_by_now(&mut self, host: HostId, said: HostId) -> bool {
+        let may_lead = self.log.as_ref().is_some_and(|log| log.snapshot().voters.contains(&host));
+        if may_lead || !is_later_life(said, host) || !self.is_to_come(said) {
+            return false;
+        }
+        if let Some(peer) = self.peers.by_host.get_mut(&host)
+            && matches!(peer.contact, Contact::Connecting { .. })
+        {
+            peer.contact = Contact::None;
+        }
+        true
     }
 
     /// What this host connects to members for; `None` while it is none.

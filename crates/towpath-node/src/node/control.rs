@@ -47,9 +47,12 @@ impl Node {
             {
                 Err((refusal::RETURNING, kept.emit()))
             }
-            Ok(hello) => self
-                .judge(now, &key, &admission, hello.purpose)
-                .map_err(|(code, text)| self.refusal(&admission, code, text)),
+            Ok(hello) => {
+                self.judge(now, &key, &admission, hello.purpose).map_err(|(code, text)| {
+                    let refers = self.may_refer(&key, &admission, hello.purpose);
+                    self.refusal(refers, code, text)
+                })
+            }
         };
         let psk = match (&admission, &self.voting.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
@@ -87,8 +90,22 @@ impl Node {
         }
     }
 
+    /// Whether a host is told by whom, and under which key, it can be let in. One with a token
+    /// believes only who holds the VM key; one that was a member asked under the key of one that
+    /// may lead, as far as it knows.
+    fn may_refer(&self, key: &HostKey, admission: &Admission, purpose: Purpose) -> bool {
+        if self.standing.frozen {
+            return false;
+        }
+        let known = || self.log.as_ref().and_then(|log| log.table().by_key(&key.0));
+        match admission {
+            Admission::Token { .. } => self.voting.vm_key.is_some(),
+            Admission::Member => purpose == Purpose::Rejoin && known().is_some(),
+        }
+    }
+
     /// What a refused host is told; where to ask instead, if that is known.
-    fn refusal(&self, admission: &Admission, code: u16, text: &str) -> (u16, String) {
+    fn refusal(&self, refers: bool, code: u16, text: &str) -> (u16, String) {
         let leader = self.log.as_ref().and_then(|log| log.table().get(log.leader()));
         let other = leader.filter(|h| code == refusal::NOT_LEADER && self.me != Some(h.id));
         if code == refusal::NOT_LEADER && self.has_lost_most() {
@@ -97,9 +114,7 @@ impl Node {
         let Some(leader) = other else { return (code, text.into()) };
         let (addr, key) = (self.addr_of(leader), HostKey(leader.key));
         let Host { name, .. } = leader;
-        // Only who holds the VM key can say so to one that has nothing but a token.
-        let refers = matches!(admission, Admission::Token { .. }) && self.voting.vm_key.is_some();
-        if refers && !self.standing.frozen {
+        if refers {
             return (refusal::REFERRED, Referral { addr, key, name: name.clone() }.emit());
         }
         (code, alloc::format!("{text}: {name} at {}", leader.addr))

@@ -40,12 +40,24 @@ impl Node {
     /// Whether a task is not there, or its host is not: nobody is asked because of it.
     pub(crate) fn is_nowhere(&self, task: TaskId) -> bool {
         let host = task.host();
-        if self.me == Some(host) { !self.receives(task) } else { !self.is_up(host) }
+        if self.me == Some(host) { !self.receives(task) } else { !self.may_be_up(host) }
+    }
+
+    /// Whether tasks of a host may be had to do with: it is up, or will be as soon as an entry of
+    /// the log is here. A task can hear of one on a new host before this host hears of that one.
+    pub(crate) fn may_be_up(&self, host: HostId) -> bool {
+        self.is_up(host) || self.is_to_come(host)
+    }
+
+    /// Whether a host is numbered by an entry of the log that is not here yet.
+    pub(crate) fn is_to_come(&self, host: HostId) -> bool {
+        let later = |index: u64| u64::from(host.incarnation()) > index;
+        self.log.as_ref().is_some_and(|log| later(log.snapshot().index)) && !self.leads()
     }
 
     /// A task of this host waits until it may send `need` to `peer`.
     pub(crate) fn ask_credit(&mut self, now: Instant, task: TaskId, peer: TaskId, need: u64) {
-        if self.local.members.are_parted(task, peer) || !self.is_up(peer.host()) {
+        if self.local.members.are_parted(task, peer) || !self.may_be_up(peer.host()) {
             return self.stray(task, peer);
         }
         let Some(pair) = self.pair(task, peer) else { return };

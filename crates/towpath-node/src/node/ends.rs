@@ -91,6 +91,7 @@ impl Node {
         let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
         for task in partners {
             self.unpair(task, peer);
+            self.data.relays.end(task, peer);
         }
         for (task, watch) in watches {
             if let Some(member) = self.local.members.get_mut(task) {
@@ -113,8 +114,8 @@ impl Node {
 
     /// Tells `host` that a task of ours that it had to do with takes part no longer. Where a
     /// message of that task is still on its way there along a chain, its end is told behind it
-    /// anyway, and nothing of it may be known before. Of an earlier life of this host, which that one
-    /// does not know yet to be over, the log tells.
+    /// anyway, and nothing of it may be known before. Of an earlier life of this host, which that
+    /// one does not know yet to be over, the log tells.
     pub(crate) fn tell_not_here(&mut self, now: Instant, host: HostId, task: TaskId) {
         if self.me == Some(task.host()) && !self.data.relays.is_open(host, task) {
             let known = self.local.endings.iter().find(|(ended, _)| *ended == task);

@@ -162,7 +162,7 @@ impl Node {
         }
         member.watches.insert(watch, subject.clone());
         match *subject {
-            Subject::Task(peer) if !self.is_up(peer.host()) => {
+            Subject::Task(peer) if !self.may_be_up(peer.host()) => {
                 if let Some(member) = self.local.members.get_mut(task) {
                     member.watches.remove(&watch);
                 }
@@ -281,7 +281,9 @@ impl Node {
                     let shared = self.is_shared();
                     let again = &mut self.local.questions.again;
                     serial = again.ask(task, number, (op, shared));
-                    if self.standing.frozen && again.hold(now, task, number) {
+                    // What a task asks first is not to be done after what it asks then.
+                    let waits = self.standing.frozen || again.holds_any_of(task);
+                    if waits && again.hold(now, task, number) {
                         return;
                     }
                 }

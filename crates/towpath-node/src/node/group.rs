@@ -60,6 +60,9 @@ impl Node {
     pub(crate) fn registry_task_over(&mut self, now: Instant, from: HostId, task: TaskId) {
         if task.host() != from {
             self.malformed += 1;
+        } else if let Some(recovery) = &mut self.lead.recovery {
+            // A host that has not said yet which of its tasks asked does not name this one then.
+            recovery.registered.get_mut(&from).map(|tasks| tasks.remove(&task));
         } else if self.is_registered(from, Some(task)) {
             self.propose(now, Command::TaskOver(task));
         }

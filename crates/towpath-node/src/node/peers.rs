@@ -13,7 +13,7 @@ use towpath_wire::{ChannelId, HostId, Instant};
 use super::Node;
 use crate::config::reason;
 use crate::event::NodeEvent;
-use crate::hello::Hello;
+use crate::hello::{self, Hello};
 use crate::lanes::{Purpose, Waiting};
 use crate::peers::{Conn, OUTBOX_MAX};
 
@@ -103,11 +103,16 @@ impl Node {
         // A call of ours may be answered by one that was lost meanwhile, and does not know it.
         let asks = self.lead.recovery.is_some();
         let host = host.filter(|h| h.state == HostState::Up || asks).map(|h| h.id);
-        let theirs = Hello::decode(hello, &self.config.build).ok().and_then(|h| h.purpose.kept());
+        let purpose = Hello::decode(hello, &self.config.build).ok().map(|h| h.purpose);
+        let theirs = purpose.and_then(hello::Purpose::kept);
         let Some(host) = host else {
             // What it has said before it hears that is nobody's.
             self.peers.forget(id);
             return self.close(now, id, (reason::FENCED, "not in the host table"), memory);
+        };
+        let host = match purpose {
+            Some(hello::Purpose::Member(said)) if self.is_another_by_now(host, said) => said,
+            _ => host,
         };
         self.contact_made(now, host, id, memory);
         self.contact_is_back(now, host, id, theirs);

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use towpath_vm::message::{Answered, AnsweredAll, Asked, List};
+use towpath_vm::registry::Serial;
 use towpath_vm::talk::{
     Answer, Fault, MAIL_MAX, NAME_MAX, Place, Question, RegistryOp, SPAWN_MAX, SpawnTasks, ToTask,
     cut_answer,
@@ -178,29 +179,47 @@ impl Node {
             let fault = self.frozen();
             self.answer(task, number, Err(fault));
         }
-        for (asker, number, serial, op) in self.local.questions.again.again() {
-            let Some(member) = self.local.members.get_mut(asker) else { continue };
-            if let Some(before) = member.questions.remove(&number) {
-                self.local.questions.remove(before, asker, number);
-            }
-            self.wait_for(asker, number, leader);
-            #[cfg(plant)]
-            let serial = match self.plant() {
-                towpath_proto::config::Plant::AskedTwice => <_>::default(),
-                _ => serial,
-            };
-            let question = Question::Registry(op);
-            self.tell(now, leader, Message::Asked(Asked { asker, number, serial, question }));
+        for open in self.local.questions.again.again() {
+            self.ask_once_more(now, leader, open);
         }
     }
 
-    /// Nobody has come to lead for too long.
+    fn ask_once_more(
+        &mut self,
+        now: Instant,
+        leader: HostId,
+        (asker, number, serial, op): (TaskId, u64, Serial, RegistryOp),
+    ) {
+        let Some(member) = self.local.members.get_mut(asker) else { return };
+        if let Some(before) = member.questions.remove(&number) {
+            self.local.questions.remove(before, asker, number);
+        }
+        self.wait_for(asker, number, leader);
+        #[cfg(plant)]
+        let serial = match self.plant() {
+            towpath_proto::config::Plant::AskedTwice => <_>::default(),
+            _ => serial,
+        };
+        let question = Question::Registry(op);
+        self.tell(now, leader, Message::Asked(Asked { asker, number, serial, question }));
+    }
+
+    /// Whoever leads is asked once more what it could not answer; what nobody could for too long is
+    /// answered so.
     pub(crate) fn settle_held(&mut self, now: Instant) {
         // Where the leader is in contact, it is not what is missing.
         let fault = if self.standing.frozen { self.frozen() } else { Fault::Frozen(None) };
         for (task, number) in self.local.questions.again.over(now) {
             let fault = fault.clone();
             self.answer(task, number, Err(fault));
+        }
+        let leader = self.leader().filter(|leader| {
+            self.is_shared() && (self.me == Some(*leader) || self.peers.up(*leader).is_some())
+        });
+        for held in self.local.questions.again.held_again(now) {
+            if let Some(leader) = leader {
+                self.ask_once_more(now, leader, held);
+            }
         }
     }
 

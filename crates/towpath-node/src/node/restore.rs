@@ -258,7 +258,7 @@ impl Node {
             Some(before) => log.with_tasks_of(*before, |task| {
                 registered.get(&task.host()).is_none_or(|tasks| tasks.contains(&task))
             }),
-            None => log,
+            None => log.without_tasks(),
         });
         self.share_log(now);
         self.events.push_back(NodeEvent::Joined { me, again: false });

@@ -373,7 +373,7 @@ impl Node {
 
     /// A host says what it knows to one that does not lead: it hears who does, if that is news.
     fn say_who_else(&mut self, now: Instant, from: HostId, report: &Report) {
-        let Some(log) = self.log.as_ref().filter(|log| log.snapshot().is_shared()) else {
+        let Some(log) = &self.log else {
             self.malformed += 1;
             return;
         };

@@ -167,7 +167,9 @@ impl Node {
             self.data.share(block, mine.len() + 1);
             let charge = if goes_on { u64::from(len) } else { charge(len as usize) };
             for (dst, seq, place) in mine {
-                if self.takes(dst, header.src) {
+                if self.is_late(dst, header.src) {
+                    self.written(block, memory);
+                } else if self.takes(dst, header.src) {
                     let header = Header { dst, seq, ..header };
                     let charge = charge as u32;
                     let granted =
@@ -190,6 +192,12 @@ impl Node {
             self.unrelayed(now, origin, alloc::vec![number]);
         }
         self.written(block, memory);
+    }
+
+    /// Whether a piece comes once more behind the end of its sender: it would begin a new pair.
+    fn is_late(&self, dst: TaskId, src: TaskId) -> bool {
+        let pairs = self.local.members.get(dst).map(|member| &member.pairs);
+        pairs.is_some_and(|pairs| !pairs.contains_key(&src)) && self.data.relays.is_over(dst, src)
     }
 
     /// Hands a piece on if it is its turn, keeps it if it is early, drops it if it was there.

@@ -1,6 +1,6 @@
 //! What a host keeps of chains.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -30,6 +30,9 @@ pub(super) const LIST_MAX: usize = 64;
 /// Pieces that are acknowledged together, and how long the first of them waits.
 pub(super) const ACKS: usize = 16;
 pub(super) const ACK_AFTER: Duration = Duration::from_millis(2);
+
+/// Pairs that are remembered as over, the last ones.
+const OVER_MAX: usize = 1024;
 
 /// The receivers of one host.
 #[derive(Debug)]
@@ -103,6 +106,8 @@ pub(crate) struct Relays {
     pub(crate) ack_at: Option<Instant>,
     /// Pieces that came before their turn, by receiver and sender, by place.
     pub(super) early: BTreeMap<(TaskId, TaskId), BTreeMap<u64, Delivery>>,
+    /// Receivers and senders whose end was told: of what came by one way, another may still come.
+    over: VecDeque<(TaskId, TaskId)>,
     /// Pieces passed on, and sent again, so far.
     pub(crate) passed: u64,
     pub(crate) repeated: u64,
@@ -143,6 +148,19 @@ impl Relays {
     pub(crate) fn part(&mut self, task: TaskId, peer: TaskId, dropped: &mut Vec<Block>) {
         let early = self.early.remove(&(task, peer)).unwrap_or_default();
         dropped.extend(early.into_values().map(|delivery| delivery.block));
+    }
+
+    /// `task` was told of the end of `peer`, of whose pieces each may come any number of times.
+    pub(crate) fn end(&mut self, task: TaskId, peer: TaskId) {
+        if self.first.contains_key(&peer.host()) {
+            self.over.truncate(OVER_MAX - 1);
+            self.over.push_front((task, peer));
+        }
+    }
+
+    /// Whether it was. To be asked only of those that have no pair.
+    pub(super) fn is_over(&self, task: TaskId, peer: TaskId) -> bool {
+        self.over.contains(&(task, peer))
     }
 
     /// `task` has nothing more to do with anybody.

@@ -4,12 +4,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::{ConnectFailure, HeapMemory, Refusal};
-use towpath_vm::message::WatchTask;
 use towpath_vm::{Change, Host, HostState};
 use towpath_wire::{HostId, Instant};
 
 use super::judging::led_by;
-use super::net::Net;
 use super::{NOW, append, events, node};
 use crate::config::{reason, refusal};
 use crate::peers::{Contact, RETRY_EVERY};
@@ -239,19 +237,4 @@ fn all_are_watched_for_a_while_once_they_were_asked() {
     assert_eq!(u128::from(node.lost_after_ms()), node.lost_after().as_millis());
     node.set_lost_after(20_000);
     assert_eq!((node.lost_after_ms(), node.return_within()), (20_000, node.silent_after() * 2));
-}
-
-#[test]
-fn of_tasks_of_an_earlier_life_the_log_tells_and_not_the_next_life() {
-    let mut net = Net::new(2);
-    let (here, there) = (net.id(0), net.id(1));
-    let earlier = HostId::new(here.slot(), here.incarnation() + 9).expect("a host");
-    let task = earlier.task(3).expect("a task");
-    net.call(0, |node, now, memory| {
-        node.handle_watch_task(now, there, WatchTask { task });
-        node.pump(now, memory);
-    });
-    net.run(100);
-    // It would take it for a lie: it knows this host by its present life alone.
-    assert_eq!(net.node(1).malformed(), 0);
 }

@@ -1,7 +1,6 @@
 //! Coming in, and being turned away.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,6 +18,7 @@ use super::net::{EPOCH_S, Net, VM_KEY, addr, config};
 use super::standin::StandIn;
 use crate::config::{reason, refusal, token_psk};
 use crate::hello::{Hello, Purpose};
+use crate::joining::Referral;
 use crate::{JoinFailure, Node, NodeEvent};
 
 fn names(net: &mut Net, host: usize) -> Vec<(HostId, alloc::string::String)> {
@@ -247,6 +247,8 @@ fn a_member_is_who_the_table_says() {
     let (admission, psk, hello_) = member(two);
     assert_eq!(knock(&mut net, 0, admission, psk.clone(), &hello_), Err(refusal::NOT_MEMBER));
     assert_eq!(knock(&mut net, 1, admission, psk.clone(), &hello_), Err(refusal::NOT_MEMBER));
+    let again = hello(Purpose::Rejoin).encode("test");
+    assert_eq!(knock(&mut net, 1, admission, psk.clone(), &again), Err(refusal::NOT_LEADER));
     // The third host's key, whose process was replaced.
     net.crash(2);
     net.stranger(3);
@@ -276,9 +278,10 @@ fn a_member_is_who_the_table_says() {
     assert_eq!(knock(&mut net, 1, admission, psk.clone(), &join), Err(refusal::NOT_LEADER));
     let rejoin = hello(Purpose::Rejoin).encode("test");
     let refused = knock_for(&mut net, 1, admission, psk, &rejoin).expect_err("it does not lead");
-    let leader = addr(0);
-    let text = format!("only the leader of the virtual machine admits hosts: h0 at {leader}");
-    assert_eq!((refused.code, refused.text), (refusal::NOT_LEADER, text));
+    // Whoever was a member hears under which key it is let in; nobody else does.
+    let key = net.node(0).endpoint.public_key();
+    let referral = Referral { addr: addr(0), key, name: "h0".into() };
+    assert_eq!((refused.code, refused.text), (refusal::REFERRED, referral.emit()));
 }
 
 #[test]

@@ -87,7 +87,8 @@ fn who_does_not_lead_may_not_speak_as_if_unless_others_may_have_come_to_lead() {
 fn who_does_not_lead_is_told_nothing_that_only_a_leader_hears_unless_it_may_have_led() {
     let (mut alone, other, third) = three();
     led_by(&mut alone, other);
-    assert_eq!(count(&mut alone, third, as_follower(other)), [1, 1, 1]);
+    // One that knows less may be of the time before all that may lead started again.
+    assert_eq!(count(&mut alone, third, as_follower(other)), [0, 1, 1]);
     let says = as_leader(&alone, third);
     assert_eq!(count(&mut alone, third, says), [1, 1, 1, 1]);
     let mut several = shared(three().0, &[other, third]);

@@ -45,8 +45,9 @@ impl Fault {
         if let Some(first) = faults.first_mut() {
             *first = first.place(more, scenario.links);
         }
+        let shared = scenario.voters > 1;
         let restarts = (0..scenario.restarts + scenario.power_cuts)
-            .map(|n| Self::Restart(Restart::draw(more, hosts, n >= scenario.restarts)));
+            .map(|n| Self::Restart(Restart::draw(more, hosts, (n >= scenario.restarts, shared))));
         faults.extend(restarts);
         faults
     }

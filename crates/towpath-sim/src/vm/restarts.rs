@@ -27,9 +27,11 @@ pub(super) struct Restart {
 }
 
 impl Restart {
-    pub(super) fn draw(rng: &mut Rng, hosts: usize, all: bool) -> Self {
+    /// `shared`: others than the founder may lead. Where none does, it keeps its disk: without it
+    /// there is nothing to come back to.
+    pub(super) fn draw(rng: &mut Rng, hosts: usize, (all, shared): (bool, bool)) -> Self {
         let (host, ms) = (rng.below(hosts as u64) as usize, between(rng, 50, 3000));
-        Self { host, ms, wiped: rng.below(3) == 0, all }
+        Self { host, ms, wiped: rng.below(3) == 0 && (shared || host > 0), all }
     }
 
     /// Hosts that may be lost for it.

@@ -55,6 +55,15 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// One that knows nothing of what those before it gave to tasks that go on: contexts of frozen
+    /// groups begin elsewhere for each of the next 1000 lives.
+    #[must_use]
+    pub fn of_life(life: u64) -> Self {
+        let lives = u64::from((CONTEXT_LAST - CONTEXT_FIRST) / CONTEXTS_OF_LIFE);
+        let context = CONTEXT_FIRST + (life % lives) as u32 * CONTEXTS_OF_LIFE;
+        Self { context, ..Self::default() }
+    }
+
     /// Does what `asker` asks with its question `number`. The answer comes out of
     /// [`Registry::poll`], at once or when what it waits for has happened.
     pub fn apply(&mut self, asker: TaskId, number: u64, op: RegistryOp<Body>) {
@@ -131,6 +140,9 @@ impl Registry {
         self.len() == (0, 0)
     }
 }
+
+/// Contexts that a life of a registry has to itself, until it has used so many.
+const CONTEXTS_OF_LIFE: u32 = 1 << 20;
 
 /// The next context of a frozen group.
 pub(super) const fn next_context(context: &mut u32) -> u32 {

@@ -567,3 +567,20 @@ fn mailboxes_are_listed_by_pattern_with_what_is_in_them_within_a_limit() {
     let expected = Fault::Limit { what: "bytes of mailboxes listed".into(), limit: limit as u64 };
     assert_eq!(told.unwrap_err(), expected);
 }
+
+#[test]
+fn another_life_gives_other_contexts_to_groups() {
+    let context = |life: u64| {
+        let mut r = Asked { registry: Registry::of_life(life), number: 0 };
+        r.one(1, RegistryOp::Join("g".into())).unwrap();
+        match r.one(1, RegistryOp::Freeze { group: "g".into(), count: 1 }) {
+            Ok(RegistryAnswer::Members { context, .. }) => context,
+            other => panic!("{other:?}"),
+        }
+    };
+    let first: Vec<u32> = (0..1000).chain([u64::MAX]).map(context).collect();
+    assert!(first.iter().all(|c| (super::CONTEXT_FIRST..1 << 31 | 1 << 30).contains(c)));
+    let mut apart = first[..1000].to_vec();
+    apart.sort_unstable();
+    assert!(apart.windows(2).all(|two| two[1] - two[0] >= 1 << 20), "a million groups in each");
+}

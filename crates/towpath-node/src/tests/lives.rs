@@ -1,0 +1,108 @@
+//! Lives of hosts of which one side knows, and the other not yet: the log tells each host in its
+//! own time.
+
+use alloc::vec::Vec;
+
+use towpath_vm::channel::ChannelSpec;
+use towpath_vm::message::{ChannelAsk, LABEL_CHANNEL, WatchTask};
+use towpath_vm::talk::{Subject, ToDaemon, ToTask};
+use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
+use towpath_wire::{ChannelId, HostId};
+
+use super::net::{Net, config};
+
+#[test]
+fn of_tasks_of_an_earlier_life_the_log_tells_and_not_the_next_life() {
+    let mut net = Net::new(2);
+    let (here, there) = (net.id(0), net.id(1));
+    let earlier = HostId::new(here.slot(), here.incarnation() + 9).expect("a host");
+    let task = earlier.task(3).expect("a task");
+    net.call(0, |node, now, memory| {
+        node.handle_watch_task(now, there, WatchTask { task });
+        node.pump(now, memory);
+    });
+    net.run(100);
+    // It would take it for a lie: it knows this host by its present life alone.
+    assert_eq!(net.node(1).malformed(), 0);
+}
+
+#[test]
+fn a_channel_to_a_task_of_an_earlier_life_leads_to_nobody_and_leaves_nothing() {
+    let mut net = Net::new(3);
+    let (here, there) = (net.id(0), net.id(1));
+    let earlier = HostId::new(here.slot(), here.incarnation() + 9).expect("a host");
+    let spec = ChannelSpec::default();
+    let id = net.node(0).association_to(there).expect("it is in contact");
+    let from = there.task(7).expect("a task");
+    let ask = |to: HostId| ChannelAsk { channel: 41, from, to: to.task(3).expect("a task"), spec };
+    let open = ChannelOpen {
+        channel: ChannelId(41),
+        direction: Direction::Both,
+        reliability: Reliability::ReliableOrdered,
+        priority: 100,
+        label: LABEL_CHANNEL,
+        limit: 1,
+        tspec: None,
+        reservation: None,
+        one_to_many: false,
+        duplex: false,
+    };
+    for named_first in [true, false] {
+        net.call(0, |node, now, _| {
+            let wire = (id, ChannelId(41));
+            if named_first {
+                node.handle_channel_ask(now, there, id, ask(earlier));
+                node.handle_channel_open(now, wire, open);
+            } else {
+                node.handle_channel_open(now, wire, open);
+                node.handle_channel_ask(now, there, id, ask(earlier));
+            }
+            node.handle_channel_ended(wire);
+            assert_eq!((node.malformed(), node.remains()), (0, Vec::new()));
+        });
+    }
+    // Of another host it is a lie.
+    let third = net.id(2);
+    net.call(0, |node, now, _| node.handle_channel_ask(now, there, id, ask(third)));
+    assert_eq!(net.node(0).malformed(), 1);
+}
+
+/// A task hears of one on a new host from somebody else, before its own host hears of that host.
+#[test]
+fn a_task_on_a_host_that_is_still_to_come_is_not_taken_for_gone() {
+    let mut net = Net::new(2);
+    let a = net.enrol(1);
+    net.cut(0, 1);
+    net.add(config(2, "new"));
+    net.run(200);
+    let b = net.enrol(2);
+    assert!(net.node(1).hosts().all(|host| host.id != b.host()), "host 1 knows nothing of it");
+    assert!(net.send(1, a, b, 0, 10));
+    net.says(1, a, ToDaemon::Watch { watch: 1, subject: Subject::Task(b) });
+    net.says(1, a, ToDaemon::Blocked { peer: b, need: 1000 });
+    net.run(500);
+    assert_eq!((net.told(1, a), net.got(2, b)), (Vec::new(), Vec::new()));
+    net.mend();
+    net.run(1_000);
+    assert_eq!((net.got(2, b), net.node(2).malformed()), ([0].into(), 0));
+    assert!(matches!(&net.told(1, a)[..], [ToTask::Credit { peer, .. }] if *peer == b));
+    net.left(2, b);
+    net.run(200);
+    let told = net.told(1, a);
+    assert!(told.iter().any(|t| matches!(t, ToTask::Notice { watch: 1, .. })), "{told:?}");
+    // One that never comes is gone after a while, for whoever does not lead; the leader knows.
+    let never = HostId::new(9, 9999).expect("a host").task(1).expect("a task");
+    assert!(net.send(1, a, never, 0, 10));
+    net.run(2_500);
+    assert_eq!(net.told(1, a), []);
+    net.run(1_000);
+    assert_eq!(net.told(1, a), [ToTask::Gone { peer: never }]);
+    let c = net.enrol(0);
+    assert!(net.send(0, c, never, 0, 10));
+    assert_eq!(net.told(0, c), [ToTask::Gone { peer: never }]);
+    for (host, task) in [(1, a), (0, c)] {
+        net.left(host, task);
+    }
+    net.run(1_000);
+    net.nothing_is_left();
+}
