@@ -112,6 +112,8 @@ path = "lib.rs"
 [profile.release]
 panic = "abort"
 lto = "off"
+# What is asked for is the same, and there sooner.
+opt-level = 1
 "#,
         crate_name.replace('-', "_")
     )
