@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use towpath_proto::{AssociationId, Block, Endpoint, Memory, SendError};
+use towpath_proto::{AssociationId, Block, Endpoint, HostKey, Memory, SendError};
 use towpath_vm::Message;
 use towpath_vm::talk::Fault;
 use towpath_wire::{ChannelId, HostId, Instant};
@@ -55,6 +55,8 @@ pub(crate) struct Peer {
 pub(crate) struct Conn {
     /// `None` while the peer is the leader that has not welcomed us yet.
     pub(crate) host: Option<HostId>,
+    /// Under which key the peer came.
+    pub(crate) key: Option<HostKey>,
     pub(crate) lanes: Lanes,
     /// What is to be said on this connection or not at all, [`ALONG_MAX`] at most.
     along: VecDeque<Message>,
@@ -90,6 +92,11 @@ pub(crate) struct Peers {
 }
 
 impl Conn {
+    /// One that has come to stand under a key.
+    pub(crate) fn under(key: HostKey) -> Self {
+        Self { key: Some(key), ..Self::default() }
+    }
+
     /// Hands what is to be said along to the transport; true: there was no memory for it. What
     /// finds no room there comes with the next message that has arrived; what is too long for the
     /// channel is counted and dropped.
@@ -195,6 +202,12 @@ impl Peers {
             return Ok(());
         }
         Err(Fault::Limit { what: alloc::format!("bytes that wait for {host}"), limit: ANSWERS_MAX })
+    }
+
+    /// Whether a host is in contact, and not under this key.
+    pub(crate) fn is_under_another(&self, host: HostId, key: HostKey) -> bool {
+        let conn = self.up(host).and_then(|id| self.conns.get(&id));
+        conn.is_some_and(|conn| conn.key.is_some_and(|its| its != key))
     }
 
     /// Puts an established association in place; returns the one that it replaces.

@@ -29,8 +29,11 @@ pub(crate) struct Query {
 /// How long a question that nobody can answer now is kept: a new leader is there by then.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(30);
 /// How often whoever leads is asked those that it could not answer before: nothing else says that
-/// it can again.
+/// it can again. So many at once, the oldest first.
 const AGAIN_EVERY: Duration = Duration::from_millis(500);
+const AGAIN_MAX: usize = 1024;
+/// One that cannot be answered so soon after it was asked again is held from when it was before.
+const SAME_HOLD: Duration = Duration::from_secs(5);
 /// Bytes of questions that are kept so that they can be asked again. One beyond that is asked once.
 pub(crate) const KEPT_MAX: usize = 64 << 20;
 /// What a question costs beside its content.
@@ -44,6 +47,8 @@ struct Open {
     op: Option<RegistryOp>,
     /// Since when nobody has it to answer.
     held: Option<Instant>,
+    /// Since when that was so until it was asked again, and when that was.
+    before: Option<(Instant, Instant)>,
 }
 
 /// What tasks of this host asked about groups and mailboxes, to be asked again of the next leader.
@@ -76,7 +81,7 @@ impl AskedAgain {
         let fits = again && self.bytes + cost(op) <= KEPT_MAX;
         let op = fits.then(|| op.clone());
         self.bytes += op.as_ref().map_or(0, cost);
-        self.open.insert((task, self.last), Open { number, op, held: None });
+        self.open.insert((task, self.last), Open { number, op, held: None, before: None });
         self.by_number.insert((task, number), self.last);
         if again { self.serial(task, self.last) } else { Serial::default() }
     }
@@ -104,10 +109,16 @@ impl AskedAgain {
         let Some(this) = self.by_number.get(&(task, number)).copied() else { return false };
         let open = self.open.get_mut(&(task, this)).filter(|open| open.op.is_some());
         let Some(open) = open else { return false };
+        if open.held.is_some() {
+            return true;
+        }
+        let same = open.before.take().filter(|(_, asked)| now.since(*asked) <= SAME_HOLD);
+        let since = same.map_or(now, |(since, _)| since);
+        open.held = Some(since);
         if self.held.is_empty() {
             self.ask_at = Some(now + AGAIN_EVERY);
         }
-        self.held.insert((*open.held.get_or_insert(now), task, this));
+        self.held.insert((since, task, this));
         true
     }
 
@@ -125,16 +136,26 @@ impl AskedAgain {
         open.filter_map(|((task, this), _)| self.asked(*task, *this)).collect()
     }
 
-    /// Those that are held, where it is time to ask them once more; they stay held, from when they
-    /// were at first, until they have an answer.
-    pub(crate) fn held_again(&mut self, now: Instant) -> Vec<(TaskId, u64, Serial, RegistryOp)> {
+    /// Those that are held, where it is time to ask them once more: whoever asks them has them in
+    /// hand. `can`: there is somebody to ask, who has taken what was said before.
+    pub(crate) fn held_again(
+        &mut self,
+        now: Instant,
+        can: bool,
+    ) -> Vec<(TaskId, u64, Serial, RegistryOp)> {
         if self.ask_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
+        let most = if can { AGAIN_MAX } else { 0 };
+        let oldest: Vec<_> = self.held.iter().take(most).copied().collect();
+        for at @ (since, task, this) in &oldest {
+            self.held.remove(at);
+            if let Some(open) = self.open.get_mut(&(*task, *this)) {
+                (open.held, open.before) = (None, Some((*since, now)));
+            }
+        }
         self.ask_at = (!self.held.is_empty()).then(|| now + AGAIN_EVERY);
-        // In the order in which they were asked at first.
-        let held: BTreeSet<_> = self.held.iter().map(|(_, task, this)| (*task, *this)).collect();
-        held.into_iter().filter_map(|(task, this)| self.asked(task, this)).collect()
+        oldest.into_iter().filter_map(|(_, task, this)| self.asked(task, this)).collect()
     }
 
     fn asked(&self, task: TaskId, this: u64) -> Option<(TaskId, u64, Serial, RegistryOp)> {
@@ -286,25 +307,34 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|n| all.holds_any_of(task(1, n))), [true, true, false, false]);
         // Until then whoever leads is asked at times, in the order of the first asking.
         assert_eq!(all.due(), Some(at(8) + AGAIN_EVERY));
-        assert!(all.held_again(at(8)).is_empty(), "not yet");
+        assert!(all.held_again(at(8), true).is_empty(), "not yet");
         let asked = |all: &mut AskedAgain, now| -> Vec<TaskId> {
-            all.held_again(now).into_iter().map(|(task, ..)| task).collect()
+            all.held_again(now, true).into_iter().map(|(task, ..)| task).collect()
         };
-        assert_eq!(asked(&mut all, at(9)), [task(1, 1), task(1, 2)]);
-        assert_eq!(all.due(), Some(at(9) + AGAIN_EVERY), "they are held as before");
-        assert_eq!(asked(&mut all, at(38) - AGAIN_EVERY / 2).len(), 2);
-        assert_eq!(all.due(), Some(at(38)));
+        assert!(all.held_again(at(9), false).is_empty(), "there is nobody to ask");
+        assert_eq!(all.due(), Some(at(9) + AGAIN_EVERY));
+        assert_eq!(asked(&mut all, at(10)), [task(1, 2), task(1, 1)], "the oldest first");
+        assert_eq!((all.due(), all.holds_any_of(task(1, 1))), (None, false), "somebody has them");
+        assert_eq!(asked(&mut all, at(20)), []);
+        // Nor can they be answered now.
+        assert!([1, 2].iter().all(|n| all.hold(at(15), task(1, *n), 7)));
+        assert_eq!(all.due(), Some(at(15) + AGAIN_EVERY));
+        assert!(all.held_again(at(38) - AGAIN_EVERY / 2, false).is_empty());
+        assert_eq!(all.due(), Some(at(38)), "from when they were held at first");
         assert_eq!(all.over(at(37)), []);
         assert_eq!(all.over(at(38)), [(task(1, 2), 7)]);
         assert_eq!(all.over(at(39)), [(task(1, 2), 7), (task(1, 1), 7)]);
         all.done(task(1, 2), 7);
+        assert_eq!(all.over(at(39)), [(task(1, 1), 7)]);
         assert_eq!(asked(&mut all, at(39)), [task(1, 1)]);
-        assert_eq!((all.due(), all.over(at(39))), (Some(at(39)), [(task(1, 1), 7)].into()));
+        // It had it for a while: that is over when it is held again.
+        all.hold(at(45), task(1, 1), 7);
+        assert_eq!((all.over(at(74)), all.over(at(75))), ([].into(), [(task(1, 1), 7)].into()));
         assert_eq!(all.again().len(), 1);
         assert_eq!(all.due(), None, "somebody has it");
         all.hold(at(50), task(1, 1), 7);
         assert_eq!(all.due(), Some(at(50) + AGAIN_EVERY), "not before, whenever it was last");
-        assert_eq!(asked(&mut all, at(80) - AGAIN_EVERY / 2).len(), 1);
+        all.held_again(at(80) - AGAIN_EVERY / 2, false);
         assert_eq!(all.due(), Some(at(80)));
         all.clear();
         assert_eq!((all.due(), all.lost().len()), (None, 0));

@@ -5,11 +5,11 @@ use alloc::format;
 use towpath_proto::association::Opening;
 use towpath_proto::coding::{Coding, MEMBERS_MAX, PARITIES_MAX};
 use towpath_proto::{Association, AssociationId};
+use towpath_vm::Message;
 use towpath_vm::channel::{CODE_PACKETS_MAX, CODE_PARITIES_MAX, ChannelSpec, Class, Closed, Code};
 use towpath_vm::members::State;
 use towpath_vm::message::{ChannelAnswer, ChannelAsk, LABEL_CHANNEL};
 use towpath_vm::talk::{Fault, ToTask};
-use towpath_vm::{Host, HostState, Message};
 use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
 use towpath_wire::{ChannelId, HostId, Instant, TaskId};
 
@@ -17,6 +17,7 @@ use super::reserving::traffic;
 use super::table::{End, EndId, Line, Wire, Wish};
 use crate::node::Node;
 use crate::peers::{ALONG_MAX, Contact};
+use crate::standing::is_later_life;
 
 /// Priority of the lowest channel among those of a connection; [`PRIORITY_USUAL`] higher stand
 /// tasks' messages.
@@ -112,9 +113,10 @@ impl Node {
             return Err(Fault::Bad("a channel from a task to itself".into()));
         }
         self.local.channels.check_open(now, task).map_err(limit)?;
-        let Some(log) = &self.log else { return Err(Fault::NotJoined) };
-        let up = |h: &Host| h.state == HostState::Up;
-        if log.table().get(to.host()).is_some_and(up) { Ok(()) } else { Err(Fault::NoHost) }
+        if self.log.is_none() {
+            return Err(Fault::NotJoined);
+        }
+        if self.may_be_up(to.host()) { Ok(()) } else { Err(Fault::NoHost) }
     }
 
     /// Opens the channel of a connection for a task's, and says whose it is.
@@ -214,7 +216,9 @@ impl Node {
         let here = self.me == Some(ask.to.host());
         // It may not know yet that this host has begun another life, and this one may not have
         // begun yet.
-        let earlier = !here && self.me.is_none_or(|me| me.slot() == ask.to.host().slot());
+        let to = ask.to.host();
+        let is_earlier = |me: HostId| me.slot() == to.slot() && is_later_life(me, to);
+        let earlier = !here && self.me.is_none_or(is_earlier);
         if ask.from.host() != from || !here && !earlier {
             self.malformed += 1;
             return;

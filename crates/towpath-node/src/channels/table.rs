@@ -599,4 +599,119 @@ mod tests {
         assert_eq!(ends.waited_in_vain(now + ENROL_WAIT).len(), 1);
         assert_eq!((ends.awaited_until(), ends.awaited(task(3)).len()), (None, 0));
     }
+
+    fn opened() -> ChannelOpen {
+        ChannelOpen {
+            channel: ChannelId(3),
+            direction: towpath_wire::frame::Direction::Both,
+            reliability: towpath_wire::frame::Reliability::ReliableOrdered,
+            priority: 100,
+            label: 6,
+            limit: 1,
+            tspec: None,
+            reservation: None,
+            one_to_many: false,
+            duplex: false,
+        }
+    }
+
+    #[test]
+    fn names_are_counted_until_what_they_name_is_opened_or_its_connection_is_over() {
+        let wire = |id, n| (AssociationId(id), ChannelId(n));
+        let mut ends = Ends::default();
+        for n in [1, 2, 3, 3] {
+            ends.name(wire(1, n), None);
+        }
+        ends.name(wire(2, 1), None);
+        let counts = |ends: &Ends| [1, 2, 3].map(|id| ends.named_on(AssociationId(id)));
+        assert_eq!(counts(&ends), [3, 1, 0], "the same one twice is one");
+        assert_eq!(ends.matched(wire(1, 1)), None, "it is not opened yet");
+        ends.opened(wire(1, 1), opened());
+        ends.opened(wire(1, 9), opened());
+        assert_eq!(ends.matched(wire(1, 9)), None, "nobody has named it yet");
+        assert_eq!(ends.matched(wire(1, 1)), Some((opened(), None)));
+        assert_eq!((counts(&ends), ends.matched(wire(1, 1))), ([2, 1, 0], None));
+        ends.cut(AssociationId(1));
+        assert_eq!((counts(&ends), ends.nameless.len(), ends.len()), ([0, 1, 0], 0, 1));
+    }
+
+    #[test]
+    fn what_is_closed_while_it_waits_leaves_the_others_waiting() {
+        let (one, two) = ((task(1), 2), (task(1), 4));
+        let there = HostId::new(2, 1).unwrap();
+        let mut ends = Ends::default();
+        for id in [one, two] {
+            ends.await_connection(there, id);
+            let wish = Wish { line: Line::Here(id), from: id.0, spec: ChannelSpec::default() };
+            ends.await_enrolment(Instant::ZERO, task(5), wish);
+        }
+        assert!((0..1022).all(|n| {
+            ends.insert((task(5), 2 * n), end(Line::Wanted));
+            true
+        }));
+        assert_eq!(ends.check_count(task(5)), Err(("channels of a task", 1024)), "two wait");
+        ends.forget_wanted(one, task(5));
+        assert_eq!(ends.check_count(task(5)), Ok(()));
+        let waits: Vec<Line> = ends.awaited(task(5)).iter().map(|wish| wish.line).collect();
+        assert_eq!(waits, [Line::Here(two)]);
+        ends.forget_wanted(one, there.task(1).unwrap());
+        assert_eq!((ends.unconnected(there), ends.unconnected(there)), (vec![two], vec![]));
+    }
+
+    #[test]
+    fn room_of_all_is_what_the_ends_have_that_lead_somewhere() {
+        let id = AssociationId(1);
+        let (wire, spec) = ((id, ChannelId(8)), ChannelSpec::default());
+        let most = |window: u64| ChannelSpec { window: window as u32, ..spec };
+        let mut ends = Ends::default();
+        ends.insert((task(1), 2), end(Line::Wanted));
+        assert_eq!((ends.there, ends.here), (0, 0));
+        ends.lead((task(1), 2), Line::There(wire));
+        ends.insert((task(1), 4), end(Line::Here((task(2), 1))));
+        assert_eq!((ends.there, ends.here), (4096, 4096));
+        assert_eq!(ends.delays((task(1), 4)).is_none(), ends.delays((task(1), 2)).is_some());
+        ends.there = THERE_MAX - 4096;
+        ends.here = HERE_MAX - 8192;
+        assert_eq!((ends.check_there(&most(4096)), ends.check_here(&most(4096))), (Ok(()), Ok(())));
+        let there = Err(("room of all channels to other hosts, in bytes", THERE_MAX));
+        let here = Err(("room of all channels within one host, in bytes", HERE_MAX));
+        assert_eq!((ends.check_there(&most(4097)), ends.check_here(&most(4097))), (there, here));
+        ends.remove((task(1), 2));
+        ends.remove((task(1), 4));
+        assert_eq!((ends.there, ends.here), (THERE_MAX - 8192, HERE_MAX - 12288));
+        let carrier = ends.carriers.get(&wire).expect("the connection's channel stays");
+        assert_eq!((carrier.end, carrier.ended_by_peer()), (None, false));
+    }
+
+    #[test]
+    fn what_is_reserved_is_known_by_its_connection_and_given_back_once() {
+        let wire = |id, n| (AssociationId(id), ChannelId(n));
+        let mut ends = Ends::default();
+        for (n, at) in [(2, wire(1, 0)), (4, wire(1, u32::MAX)), (6, wire(2, 0)), (8, wire(1, 5))] {
+            ends.insert((task(1), n), end(Line::There(at)));
+            if let Some(carrier) = ends.carriers.get_mut(&at) {
+                carrier.reserved = (n != 8).then_some(LinkId(n as u16));
+                carrier.unsaid = n == 8;
+            }
+        }
+        assert_eq!(ends.reserved_on(AssociationId(1)), [wire(1, 0), wire(1, u32::MAX)]);
+        assert_eq!(ends.unreserve(wire(1, 0)), Some(LinkId(2)));
+        assert_eq!((ends.unreserve(wire(1, 0)), ends.unreserve(wire(9, 9))), (None, None));
+        assert_eq!(ends.reserved_on(AssociationId(1)), [wire(1, u32::MAX)]);
+        let said = [wire(1, 5), wire(1, 5), wire(1, 0), wire(9, 9)].map(|at| ends.is_said(at));
+        assert_eq!(said, [true, false, false, false]);
+        assert_eq!(ends.after(None), Some((task(1), 2)));
+        assert_eq!(ends.after(Some((task(1), 2))), Some((task(1), 4)));
+        assert_eq!(ends.after(Some((task(1), 8))), None);
+        assert_eq!((ends.summary(task(1)), ends.summary(task(2))), ((4, 0), (0, 0)));
+    }
+
+    #[test]
+    fn offered_channels_have_odd_numbers_that_are_free() {
+        let mut ends = Ends::default();
+        ends.insert((task(1), 3), end(Line::Wanted));
+        assert_eq!([1, 1, 2].map(|n| ends.number_for(task(n))), [1, 5, 7]);
+        ends.offered = u32::MAX;
+        assert_eq!([1, 1].map(|n| ends.number_for(task(n))), [u32::MAX, 1]);
+    }
 }

@@ -79,10 +79,11 @@ impl Node {
 
     /// Whoever answered a call to `host` says to be `said`: whether that is a later life of it, of
     /// which the log has yet to tell, and has the connection. What waits for `host` waits for the
-    /// log, too. One that may lead is asked as who it was.
+    /// log, too. Where nobody is known to lead, one that may know who does is asked as who it was.
     pub(crate) fn is_another_by_now(&mut self, host: HostId, said: HostId) -> bool {
         let may_lead = self.log.as_ref().is_some_and(|log| log.snapshot().voters.contains(&host));
-        if may_lead || !is_later_life(said, host) || !self.is_to_come(said) {
+        let asks = may_lead && self.standing.frozen;
+        if asks || !is_later_life(said, host) || !self.is_to_come(said) {
             return false;
         }
         if let Some(peer) = self.peers.by_host.get_mut(&host)

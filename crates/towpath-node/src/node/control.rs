@@ -423,9 +423,15 @@ impl Node {
             self.peers.copies.forget(*id);
         }
         if let Change::Added(host) = change {
-            // The old life of a host that came back is over.
+            // The old life of a host that came back is over. Others may still be to come, and who
+            // said to be this one before the log did may be another.
             let table = self.log.as_ref().map(ControlState::table);
-            let stale = |h: &HostId| *h != host.id && table.is_some_and(|t| t.get(*h).is_none());
+            let stale = |h: &HostId| {
+                if *h == host.id {
+                    return self.peers.is_under_another(*h, HostKey(host.key));
+                }
+                table.is_some_and(|t| t.get(*h).is_none()) && !self.is_to_come(*h)
+            };
             let stale: alloc::vec::Vec<HostId> =
                 self.peers.hosts().into_iter().filter(stale).collect();
             for old in stale {

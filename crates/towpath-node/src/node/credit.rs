@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 #[cfg(plant)]
 use towpath_proto::config::Plant;
 use towpath_vm::Message;
+use towpath_vm::log::RESTART_GAP;
 use towpath_vm::members::{Grant, Member, State};
 use towpath_vm::message::{Blocked, TaskCredit, Watch};
 use towpath_vm::talk::ToTask;
@@ -16,6 +17,9 @@ use super::Node;
 /// Pairs of a task of this host and one of another host that there are with any one host. Whoever
 /// would be one more counts as gone.
 pub(crate) const PAIRS_MAX: usize = 1 << 18;
+
+/// Hosts that are waited for, of which the log has yet to tell.
+const TO_COME_MAX: usize = 64;
 
 impl Node {
     /// Whether a task of this host takes messages.
@@ -49,10 +53,14 @@ impl Node {
         self.is_up(host) || self.is_to_come(host)
     }
 
-    /// Whether a host is numbered by an entry of the log that is not here yet.
+    /// Whether a host is numbered by an entry of the log that is not here yet. Tasks can name as
+    /// many as they like that will never come: few are waited for at once.
     pub(crate) fn is_to_come(&self, host: HostId) -> bool {
-        let later = |index: u64| u64::from(host.incarnation()) > index;
-        self.log.as_ref().is_some_and(|log| later(log.snapshot().index)) && !self.leads()
+        let Some(log) = self.log.as_ref().filter(|_| !self.leads()) else { return false };
+        let (index, life) = (log.snapshot().index, u64::from(host.incarnation()));
+        let soon = index < life && life <= index + 16 * RESTART_GAP;
+        let by_host = &self.peers.by_host;
+        soon && (by_host.contains_key(&host) || by_host.len() < log.table().len() + TO_COME_MAX)
     }
 
     /// A task of this host waits until it may send `need` to `peer`.

@@ -57,6 +57,9 @@ impl Node {
             member.told.pop_last();
         }
         for host in member.told {
+            if !self.is_up(host) && !self.peers.by_host.contains_key(&host) {
+                continue;
+            }
             self.peers.look_at(host);
             let ended = TaskEnded { task, ending: member.ending.clone() };
             if self.data.relays.may_end(host, &ended) {
@@ -89,9 +92,12 @@ impl Node {
     pub(crate) fn peer_over(&mut self, now: Instant, peer: TaskId, ending: Option<&Ending>) {
         self.uncatch(now, peer);
         let Some(Tie { partners, watches }) = self.local.ties.take(peer) else { return };
+        // Of one that may go on, what comes is answered.
+        if ending != Some(&Ending::HostLost) {
+            self.data.relays.end(peer);
+        }
         for task in partners {
             self.unpair(task, peer);
-            self.data.relays.end(task, peer);
         }
         for (task, watch) in watches {
             if let Some(member) = self.local.members.get_mut(task) {
@@ -177,7 +183,7 @@ impl Node {
     /// go on, and know nothing of ours: what they send them from now on is refused.
     pub(crate) fn give_up_ties(&mut self, now: Instant, host: HostId) {
         for peer in self.local.ties.on(host) {
-            if self.is_up(host) {
+            if self.may_be_up(host) {
                 for task in self.local.ties.all_of(peer) {
                     self.local.members.remember_parted(task, peer);
                 }

@@ -81,7 +81,7 @@ impl Node {
         initiator: bool,
         memory: &mut dyn Memory,
     ) {
-        self.peers.conns.insert(id, Conn::default());
+        self.peers.conns.insert(id, Conn::under(key));
         if !initiator {
             self.offer_paths(id);
         }

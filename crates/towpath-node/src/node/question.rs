@@ -213,10 +213,13 @@ impl Node {
             let fault = fault.clone();
             self.answer(task, number, Err(fault));
         }
-        let leader = self.leader().filter(|leader| {
-            self.is_shared() && (self.me == Some(*leader) || self.peers.up(*leader).is_some())
+        // Who hears a leader again asks it all that is open.
+        let leader = self.leader().filter(|_| self.is_shared() && !self.standing.frozen);
+        let leader = leader.filter(|leader| {
+            let up = self.me == Some(*leader) || self.peers.up(*leader).is_some();
+            up && self.peers.waiting(*leader) == 0
         });
-        for held in self.local.questions.again.held_again(now) {
+        for held in self.local.questions.again.held_again(now, leader.is_some()) {
             if let Some(leader) = leader {
                 self.ask_once_more(now, leader, held);
             }

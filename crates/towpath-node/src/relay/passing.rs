@@ -196,8 +196,9 @@ impl Node {
 
     /// Whether a piece comes once more behind the end of its sender: it would begin a new pair.
     fn is_late(&self, dst: TaskId, src: TaskId) -> bool {
-        let pairs = self.local.members.get(dst).map(|member| &member.pairs);
-        pairs.is_some_and(|pairs| !pairs.contains_key(&src)) && self.data.relays.is_over(dst, src)
+        let member = self.local.members.get(dst);
+        member.is_some_and(|member| !member.pairs.contains_key(&src))
+            && self.data.relays.is_over(src)
     }
 
     /// Hands a piece on if it is its turn, keeps it if it is early, drops it if it was there.

@@ -31,7 +31,7 @@ pub(super) const LIST_MAX: usize = 64;
 pub(super) const ACKS: usize = 16;
 pub(super) const ACK_AFTER: Duration = Duration::from_millis(2);
 
-/// Pairs that are remembered as over, the last ones.
+/// Senders whose end is remembered, the last ones.
 const OVER_MAX: usize = 1024;
 
 /// The receivers of one host.
@@ -106,8 +106,8 @@ pub(crate) struct Relays {
     pub(crate) ack_at: Option<Instant>,
     /// Pieces that came before their turn, by receiver and sender, by place.
     pub(super) early: BTreeMap<(TaskId, TaskId), BTreeMap<u64, Delivery>>,
-    /// Receivers and senders whose end was told: of what came by one way, another may still come.
-    over: VecDeque<(TaskId, TaskId)>,
+    /// Senders that have ended: what came of them by one way may still come by another.
+    over: VecDeque<TaskId>,
     /// Pieces passed on, and sent again, so far.
     pub(crate) passed: u64,
     pub(crate) repeated: u64,
@@ -150,17 +150,17 @@ impl Relays {
         dropped.extend(early.into_values().map(|delivery| delivery.block));
     }
 
-    /// `task` was told of the end of `peer`, of whose pieces each may come any number of times.
-    pub(crate) fn end(&mut self, task: TaskId, peer: TaskId) {
+    /// `peer`, of whose pieces each may come any number of times, has ended.
+    pub(crate) fn end(&mut self, peer: TaskId) {
         if self.first.contains_key(&peer.host()) {
             self.over.truncate(OVER_MAX - 1);
-            self.over.push_front((task, peer));
+            self.over.push_front(peer);
         }
     }
 
-    /// Whether it was. To be asked only of those that have no pair.
-    pub(super) fn is_over(&self, task: TaskId, peer: TaskId) -> bool {
-        self.over.contains(&(task, peer))
+    /// Whether it has, as far as is remembered. To be asked only for those that have no pair.
+    pub(super) fn is_over(&self, peer: TaskId) -> bool {
+        self.over.contains(&peer)
     }
 
     /// `task` has nothing more to do with anybody.
