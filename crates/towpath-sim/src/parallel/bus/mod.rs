@@ -10,4 +10,5 @@ mod run;
 mod spec;
 
 pub(super) use run::run;
+pub(super) use spec::PACKET_BITS;
 pub use spec::{Architecture, BusCosts, BusNode, Choice, Load, RingSpec};

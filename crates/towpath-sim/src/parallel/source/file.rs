@@ -14,8 +14,10 @@ use crate::scenario::{BYTES_MAX, ScenarioError};
 
 /// Entries of each kind in a file at most.
 const ENTRIES_MAX: usize = 256;
-/// Simulated time of all runs with all seeds together at most.
+/// Simulated time of all runs with all seeds together at most, and packets that the rings could
+/// carry in it: both bound the work, the second one what is kept, too.
 const MEASURED_MS_MAX: u64 = 1_000_000;
+const PACKETS_MAX: u64 = 20_000_000;
 
 /// A table of the source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -205,6 +207,11 @@ impl NodeTable {
             }
         }
         self.run.iter().try_for_each(|run| self.check_run(run))?;
+        let packets: u64 = self.run.iter().map(|run| self.packets(run)).sum();
+        if packets > PACKETS_MAX {
+            let must = "such that all rings, runs and seeds carry at most 20000000 packets in it";
+            return Err(range("measured_ms", self.measured_ms.value(), must));
+        }
         let printed = self.division.iter().flat_map(|of| {
             let fields = [of.parallel_us, of.serial_us, of.printed];
             fields.map(|value| (&of.name, value))
@@ -239,6 +246,19 @@ impl NodeTable {
             return Err(range("change", format!("that of run {:?}", run.name), must));
         }
         Ok(())
+    }
+
+    /// Packets that a run's rings could carry at most, with all seeds.
+    fn packets(&self, run: &RunSpec) -> u64 {
+        let ms = self.measured_ms.value() * self.seeds.value() * 6 / 5;
+        let (rings, mbps, bits) = if let Some(node) = self.workstation.get(&run.node) {
+            (node.interfaces.value(), node.ring.mbps.value(), bus::PACKET_BITS)
+        } else {
+            let node = run.change.gateway(&self.gateway[&run.node]);
+            let bits = node.window_bytes.value().min(4500) * 8;
+            (node.gateways.value(), node.ring.mbps.value(), bits)
+        };
+        rings * (mbps * 1000 * ms / bits)
     }
 
     /// Runs one of its runs, by number, with every seed.

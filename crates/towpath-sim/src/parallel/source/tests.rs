@@ -46,6 +46,8 @@ fn a_number_out_of_range_is_refused_with_its_line_and_the_limits() {
     assert!(said.starts_with("change is that of run \"40 ns\", must be without keys"), "{said}");
     let said = refused("measured_ms = 1000", "measured_ms = 60000\nseeds = 3");
     assert!(said.contains("duplicate key"), "{said}");
+    let said = refused("mbps = 100\nkm", "mbps = 100000\nkm");
+    assert!(said.ends_with("carry at most 20000000 packets in it"), "{said}");
     let long = TABLES[0].1.replace("seeds = 3", "seeds = 32").replace("= 1000\n\n", "= 60000\n\n");
     let said = NodeTable::parse(&long).unwrap_err();
     assert!(matches!(said, ScenarioError::Range { ref field, .. } if field == "measured_ms"));
