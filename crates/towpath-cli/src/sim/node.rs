@@ -100,7 +100,9 @@ pub(super) fn run(args: &NodeArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.csv {
         let mut table = new_table();
-        judged.iter().for_each(|(_, outcome)| push(&mut table, outcome));
+        for (_, outcome) in &judged {
+            push(&mut table, outcome);
+        }
         write_file(path, table.csv())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -117,14 +119,15 @@ fn text(outcome: &TableOutcome) -> String {
     let mut table = new_table();
     push(&mut table, outcome);
     let notes = outcome.cells.iter().filter(|cell| !cell.note.is_empty());
-    let notes: String = notes.map(|c| format!("  {}: {}\n", c.run, c.note)).collect();
+    let notes: Vec<String> = notes.map(|c| format!("  {}: {}", c.run, c.note)).collect();
     format!(
-        "{}: {}; mean of {} seeds, trace {}\n\n{}\n{notes}{}\n\n",
+        "{}: {}; mean of {} seeds, trace {}\n\n{}\n{}\n{}\n\n",
         outcome.table,
         outcome.about,
         outcome.seeds,
         outcome.trace_hash,
         table.text(),
+        notes.join("\n"),
         counts([outcome].into_iter()),
     )
 }

@@ -34,7 +34,7 @@ impl Shape {
 
 /// Half of the way round a ring of so many kilometres.
 pub(super) const fn half_way(km: u64) -> Duration {
-    Duration::from_nanos((km * KILOMETRE_NS + STATIONS_NS) / 2)
+    Duration::from_nanos(km * KILOMETRE_NS / 2 + STATIONS_NS / 2)
 }
 
 /// A time drawn with that mean, exponential.

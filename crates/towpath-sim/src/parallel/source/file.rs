@@ -169,7 +169,7 @@ pub struct Division {
     pub note: String,
 }
 
-fn range(field: impl Into<String>, value: impl ToString, must: &'static str) -> ScenarioError {
+fn range(field: impl Into<String>, value: &impl ToString, must: &'static str) -> ScenarioError {
     ScenarioError::Range { field: field.into(), value: value.to_string(), must }
 }
 
@@ -190,27 +190,27 @@ impl NodeTable {
             ("run.cell", self.run.iter().map(|run| run.cell.len()).max().unwrap_or(0)),
         ];
         if let Some((of, count)) = counts.into_iter().find(|(_, count)| *count > ENTRIES_MAX) {
-            return Err(range(format!("number of [{of}]"), count, "at most 256"));
+            return Err(range(format!("number of [{of}]"), &count, "at most 256"));
         }
         if self.run.is_empty() && self.division.is_empty() {
-            return Err(range("number of [[run]] and [[division]]", 0, "at least 1"));
+            return Err(range("number of [[run]] and [[division]]", &0, "at least 1"));
         }
         let all = self.measured_ms.value() * self.seeds.value() * self.run.len() as u64;
         if all > MEASURED_MS_MAX {
             let must = "such that it is at most 1000000 with all runs and seeds";
-            return Err(range("measured_ms", self.measured_ms.value(), must));
+            return Err(range("measured_ms", &self.measured_ms.value(), must));
         }
         for (name, node) in &self.gateway {
             if node.low_segments.value() > node.high_segments.value() {
                 let field = format!("gateway.{name}.low_segments");
-                return Err(range(field, node.low_segments.value(), "at most high_segments"));
+                return Err(range(field, &node.low_segments.value(), "at most high_segments"));
             }
         }
         self.run.iter().try_for_each(|run| self.check_run(run))?;
         let packets: u64 = self.run.iter().map(|run| self.packets(run)).sum();
         if packets > PACKETS_MAX {
             let must = "such that all rings, runs and seeds carry at most 20000000 packets in it";
-            return Err(range("measured_ms", self.measured_ms.value(), must));
+            return Err(range("measured_ms", &self.measured_ms.value(), must));
         }
         let printed = self.division.iter().flat_map(|of| {
             let fields = [of.parallel_us, of.serial_us, of.printed];
@@ -219,7 +219,7 @@ impl NodeTable {
         let cells = self.run.iter().flat_map(|r| r.cell.iter().map(|c| (&r.name, c.printed)));
         for (name, value) in printed.chain(cells) {
             if !(1e-6..=1e9).contains(&value) {
-                return Err(range(format!("a number of {name:?}"), value, "10^-6 to 10^9"));
+                return Err(range(format!("a number of {name:?}"), &value, "10^-6 to 10^9"));
             }
         }
         Ok(())
@@ -243,7 +243,7 @@ impl NodeTable {
             || c.interface_packets.is_some();
         if (bus.is_some() && of_gateways) || (gateway.is_some() && of_workstations) {
             let must = "without keys of the other kind of node";
-            return Err(range("change", format!("that of run {:?}", run.name), must));
+            return Err(range("change", &format!("that of run {:?}", run.name), must));
         }
         Ok(())
     }

@@ -1,3 +1,4 @@
+use super::Verdict::{Off, Trend, Within};
 use super::*;
 use crate::scenario::ScenarioError;
 
@@ -86,7 +87,7 @@ printed = 5.0
 "#;
     let outcome = NodeTable::parse(text).unwrap().judge(&[]);
     let verdicts: Vec<Verdict> = outcome.cells.iter().map(|cell| cell.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Within, Verdict::Off]);
+    assert_eq!(verdicts, [Within, Off]);
 
     let measured = |throughput_mbps| RunOutcome {
         seeds: vec![Measured {
@@ -102,7 +103,6 @@ printed = 5.0
         let cells = outcome.cells.into_iter().filter(|cell| cell.measure == "Mbit/s");
         cells.map(|cell| cell.verdict).collect::<Vec<_>>()
     };
-    use Verdict::{Off, Trend, Within};
     // Printed: 323, 284, 170.
     assert_eq!(verdicts([355.0, 256.0, 154.0]), [Within; 3]);
     assert_eq!(verdicts([356.0, 284.0, 170.0]), [Trend, Within, Within]);
