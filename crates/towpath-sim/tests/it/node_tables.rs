@@ -110,5 +110,4 @@ fn what_is_not_printed_weighs_as_the_manual_says() {
     assert!((6.0..=20.0).contains(&frames), "{frames}");
     let buffer = lost("interface_packets = 1");
     assert!((5.0..=11.0).contains(&buffer), "{buffer}");
-    println!("acknowledgements {acks:.1} %, frames {frames:.1} %, buffer {buffer:.1} %");
 }
