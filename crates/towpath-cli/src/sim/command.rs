@@ -9,7 +9,7 @@ use serde::Deserialize;
 use towpath_qos::file;
 use towpath_sim::scenario::{BYTES_MAX, ScenarioError};
 
-use super::{consensus, job, parallel, repair, stream, swarm, transfer, vm};
+use super::{consensus, job, node, parallel, repair, stream, swarm, transfer, vm};
 use crate::files::{not_among, shown};
 use crate::topology::{in_file, read_text};
 use crate::units::duration;
@@ -28,6 +28,8 @@ enum SimCommand {
     Repair(repair::RepairArgs),
     /// Run one application over many processors and rings, as the fifth source has it
     Parallel(parallel::ParallelArgs),
+    /// Run the fifth source's nodes, and put its tables beside what comes of it
+    Node(node::NodeArgs),
     /// Run virtual machines with tasks under faults, and check every promise made to tasks
     Vm(vm::VmArgs),
     /// Send video to a client with a processor: feedback off, after and before degradation
@@ -110,6 +112,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         SimCommand::Run(args) => run_scenarios(args),
         SimCommand::Repair(args) => repair::run(args),
         SimCommand::Parallel(args) => parallel::run(args),
+        SimCommand::Node(args) => node::run(args),
         SimCommand::Vm(args) => vm::run(args),
         SimCommand::Stream(args) => stream::run(args),
         SimCommand::Consensus(args) => consensus::run(args),

@@ -10,6 +10,7 @@
 //! | `job` | a recorded job over another network |
 //! | `dump` | every datagram of a run in words |
 //! | `stream` | video to a client with a processor: feedback off, after, before |
+//! | `node` | the fifth source's tables beside what its nodes do here |
 //! | `parallel` | one application over many processors and rings |
 //! | `repair` | the scheme of 1997 beside the present one |
 
@@ -17,6 +18,7 @@ mod command;
 mod consensus;
 mod dump;
 mod job;
+mod node;
 mod parallel;
 mod repair;
 mod report;

@@ -14,15 +14,27 @@
 //! Lost packets are repaired by time-outs, each packet alone: the source goes back to the lost one
 //! at a negative acknowledgement.
 
+//!
+//! [`source`] has the source's tables as files, for its nodes of one bus, two buses, a serial
+//! processor, and for its row of gateways; there packets are neither lost nor repeated.
+
+mod bus;
+mod gateway;
 mod node;
 mod outcome;
 mod ring;
+mod server;
+pub mod source;
 mod spec;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod within;
 
+pub use bus::{Architecture, BusCosts, BusNode, Choice, Load, RingSpec};
+pub use gateway::{GatewayNode, Way};
 pub use node::run;
 pub use outcome::ParallelOutcome;
 pub use spec::{ParallelSpec, Policy, Scheduler};
 pub use timer::Timer;
+pub use within::Within;

@@ -7,7 +7,8 @@ use towpath_wire::units::nanos;
 use towpath_wire::{ByteSize, Instant, Rate};
 
 use super::outcome::ParallelOutcome;
-use super::ring::{HALF_WAY, Ring, Station};
+use super::ring::{Ring, Shape, Station};
+use super::server::Server;
 use super::spec::{ParallelSpec, Scheduler};
 use super::timer::Estimator;
 use crate::kernel::{Handle, Kernel};
@@ -21,22 +22,7 @@ const ACK_INSTRUCTIONS: u32 = 110;
 const MEMORY: Duration = Duration::from_nanos(211_500);
 /// Others' load under even load, in per cent, and its steps where it is uneven.
 const LOAD: u64 = 30;
-const STEPS: [i64; 6] = [10, 10, -10, -10, -10, 10];
-
-/// Something that serves one after the other.
-#[derive(Clone, Debug, Default)]
-struct Server {
-    free_at: Instant,
-    busy: Duration,
-}
-
-impl Server {
-    fn serve(&mut self, now: Instant, time: Duration) -> Instant {
-        self.busy += time;
-        self.free_at = self.free_at.max(now) + time;
-        self.free_at
-    }
-}
+pub(super) const STEPS: [i64; 6] = [10, 10, -10, -10, -10, 10];
 
 /// A node's parts.
 struct Node {
@@ -152,7 +138,7 @@ pub fn run(spec: &ParallelSpec) -> ParallelOutcome {
 
 impl Run {
     fn new(spec: &ParallelSpec) -> Self {
-        let ring = |n| Ring::new(LOAD, Rng::new(spec.seed, 100 + n as u64));
+        let ring = |n| Ring::new(Shape::SOURCE, LOAD, Rng::new(spec.seed, 100 + n as u64));
         let mut kernel = Kernel::new();
         for n in 0..spec.links {
             kernel.schedule(Instant::ZERO, Event::Token(n, Station::Ours));
@@ -246,7 +232,7 @@ impl Run {
             }
             Event::Taken(n) => self.taken(now, n),
             Event::Acknowledge(n) => {
-                self.kernel.schedule(now + HALF_WAY, Event::AckCame(n));
+                self.kernel.schedule(now + Shape::SOURCE.half_way, Event::AckCame(n));
             }
             Event::AckCame(n) => self.ack_came(now, n),
             Event::AckDone(n) => self.ack_done(now, n),
@@ -299,14 +285,14 @@ impl Run {
                     if self.rng.chance_ppm(self.spec.loss_ppm) {
                         self.packets[packet].lost += 1;
                     } else {
-                        self.kernel.schedule(at + HALF_WAY, Event::Arrived(packet));
+                        self.kernel.schedule(at + Shape::SOURCE.half_way, Event::Arrived(packet));
                     }
                 }
                 (Station::Others, at)
             }
             Station::Others => (Station::Ours, ring.others(now)),
         };
-        self.kernel.schedule(at + HALF_WAY, Event::Token(number, next));
+        self.kernel.schedule(at + Shape::SOURCE.half_way, Event::Token(number, next));
     }
 
     fn arrived(&mut self, now: Instant, n: usize) {

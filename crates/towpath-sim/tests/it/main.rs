@@ -18,6 +18,7 @@ mod liveness;
 mod mtu;
 mod network;
 mod newcomers;
+mod node_tables;
 mod nodes;
 mod paths;
 mod promised;
