@@ -214,18 +214,10 @@ impl Slow {
     }
 }
 
-/// Names how many tests of a binary run at once.
-const THREADS: &str = "RUST_TEST_THREADS";
-
 /// Runs the tests, their output passed on line by line; whether all went well.
 fn cargo_test(root: &Path, skips: &Path, args: &[String]) -> Result<(Tally, Failures, bool)> {
     let mut command = process::cargo(root);
     command.arg("test").args(args).env(VARIABLE, skips).stdout(Stdio::piped());
-    if std::env::var_os(THREADS).is_none() {
-        // Those that drive daemons wait for a good part of their time.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (processors + 1).to_string());
-    }
     let mut child = command.spawn().hint(|| "cannot run cargo".into(), "put it on the PATH")?;
     let (mut tally, mut failures) = (Tally::default(), Failures::default());
     let Some(stdout) = child.stdout.take() else { bail!("no output of cargo\nhint: try again") };
