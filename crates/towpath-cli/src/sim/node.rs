@@ -60,7 +60,10 @@ fn read(path: &Path) -> anyhow::Result<NodeTable> {
 
 fn tables(files: &[PathBuf]) -> anyhow::Result<Vec<Named>> {
     if files.len() > FILES_MAX {
-        bail!("tables are {}, at most {FILES_MAX} at once", files.len());
+        bail!(
+            "tables are {}, at most {FILES_MAX} at once\nhint: give some of them, then the others",
+            files.len()
+        );
     }
     if files.is_empty() {
         let own = TABLES.iter().map(|(name, text)| Ok(((*name).into(), NodeTable::parse(text)?)));

@@ -29,6 +29,7 @@ mod routes;
 mod run;
 mod safety;
 mod sim_job;
+mod sim_node;
 mod sim_vm;
 mod slurm;
 mod ssh;

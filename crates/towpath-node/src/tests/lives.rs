@@ -88,12 +88,17 @@ fn a_task_on_a_host_that_is_still_to_come_is_not_taken_for_gone() {
     assert!(net.send(1, a, b, 0, 10));
     net.says(1, a, ToDaemon::Watch { watch: 1, subject: Subject::Task(b) });
     net.says(1, a, ToDaemon::Blocked { peer: b, need: 1000 });
+    net.says(1, a, ToDaemon::OpenChannel { number: 2, to: b, spec: ChannelSpec::default() });
     net.run(500);
     assert_eq!((net.told(1, a), net.got(3, b)), (Vec::new(), Vec::new()));
     net.mend();
     net.run(1_000);
     assert_eq!((net.got(3, b), net.node(3).malformed()), ([0].into(), 0));
-    assert!(matches!(&net.told(1, a)[..], [ToTask::Credit { peer, .. }] if *peer == b));
+    let told = net.told(1, a);
+    assert!(told.iter().any(|t| matches!(t, ToTask::Credit { peer, .. } if *peer == b)));
+    let open = ToTask::ChannelOpen { number: 2, outcome: Ok(()) };
+    assert!(told.contains(&open) && told.len() == 2, "{told:?}");
+    net.says(1, a, ToDaemon::CloseChannel { number: 2 });
     net.left(3, b);
     net.run(200);
     let told = net.told(1, a);

@@ -22,10 +22,14 @@ impl<const LEAST: u64, const MOST: u64> Within<LEAST, MOST> {
 
 impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Within<LEAST, MOST> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let value = i64::deserialize(from)?;
-        match u64::try_from(value) {
-            Ok(number) if (LEAST..=MOST).contains(&number) => Ok(Self(number)),
-            _ => Err(D::Error::custom(format!("{value}, must be {LEAST} to {MOST}"))),
-        }
+        checked(i64::deserialize(from)?, LEAST, MOST).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Once for all limits.
+fn checked(value: i64, least: u64, most: u64) -> Result<u64, String> {
+    match u64::try_from(value) {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("{value}, must be {least} to {most}")),
     }
 }
