@@ -222,19 +222,6 @@ fn is_over(dir: &Path, wait: Duration) -> bool {
     true
 }
 
-/// Deletes a host. Of those that keep the log the next one can go when the one before is out.
-fn delete(leader: &mut Client, host: HostId) -> Result<Reply, ClientError> {
-    let until = Instant::now() + VOTER_WAIT;
-    loop {
-        match leader.ask(&Request::Delete { host }, ANSWER) {
-            Err(why) if Instant::now() < until && format!("{why}").contains("is just leaving") => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            result => return result,
-        }
-    }
-}
-
 /// Another host, as whoever leads has it.
 struct Member {
     id: HostId,
@@ -304,7 +291,7 @@ impl Lead {
         let mut deleted = Vec::new();
         for host in these {
             let is_here = self.is_here(&host);
-            match delete(&mut self.client, host.id) {
+            match self.client.ask(&Request::Delete { host: host.id }, ANSWER) {
                 // One of this machine is ended anyway.
                 _ if is_here => {}
                 Ok(_) => deleted.push(host),

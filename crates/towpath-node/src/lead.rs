@@ -4,12 +4,13 @@ use crate::broken::Broken;
 use crate::commit::Proposals;
 use crate::contents::Contents;
 use crate::invitations::Asking;
+use crate::node::deleting::Turn;
 use crate::node::promising::Orphans;
 use crate::restore::Recovery;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use towpath_vm::control::{Alone, Commits};
 use towpath_wire::{HostId, Instant};
 
@@ -20,6 +21,8 @@ pub(crate) struct Lead {
     pub(crate) suspects: Suspects,
     /// Hosts that the owner deleted while they were up, and that have not ended since.
     pub(crate) unheard: BTreeSet<HostId>,
+    /// Hosts that are to be deleted once others that keep the log are out.
+    pub(crate) turns: VecDeque<Turn>,
     /// Deleted hosts that still have to hear of it, and until when they are given time to.
     pub(crate) farewells: BTreeMap<HostId, Instant>,
     /// It has started again and asks its members first.
@@ -62,6 +65,7 @@ impl Default for Lead {
             broken: Broken::default(),
             suspects: Suspects::default(),
             unheard: BTreeSet::new(),
+            turns: VecDeque::new(),
             farewells: BTreeMap::new(),
             recovery: None,
             telling: Telling::default(),

@@ -34,6 +34,7 @@
 //! | `calling`, `arrivals` | connects to hosts; whom a message is for that arrives |
 //! | `overlong` | what is longer than its host or its task takes |
 //! | `joining`, `control`, `commit` | joining, leaving, losing hosts: asked, decided, carried out |
+//! | `deleting` | whose turn it is to be deleted, where several that keep the log are to be |
 //! | `telling`, `farewell` | how all hear of it, and whoever is deleted |
 //! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, returns |
 //! | `work`, `spawn` | which message leads to what |

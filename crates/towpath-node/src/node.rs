@@ -43,6 +43,7 @@ pub(crate) mod commit;
 pub(crate) mod control;
 pub(crate) mod credit;
 pub(crate) mod data;
+pub(crate) mod deleting;
 pub(crate) mod direct;
 pub(crate) mod ends;
 pub(crate) mod enrol;

@@ -7,6 +7,7 @@ mod channels;
 mod commit;
 mod contact;
 mod data;
+mod deleting;
 mod disk;
 mod excess;
 mod hostile;
@@ -340,7 +341,7 @@ fn whoever_is_in_the_table_comes_back_with_a_token_that_has_expired() {
     assert_eq!(judge(&node, 3), Err(refusal::EXPIRED));
     node.lose(NOW, other);
     assert_eq!(judge(&node, 2), Ok(None));
-    node.strike_out(NOW, 1, other).expect("it leads");
+    node.delete_host(NOW, 1, other, &mut HeapMemory::new(ByteSize::from_mib(1))).expect("it leads");
     assert_eq!(judge(&node, 2), Err(refusal::EXPIRED), "its key is revoked");
 }
 

@@ -63,8 +63,9 @@ pub(crate) struct Voting {
     pub(crate) ticks: u32,
     /// Hosts that the leader asked about, when, and that were not heard since.
     pub(crate) asked_about: BTreeMap<HostId, Instant>,
-    /// One that keeps the log, and is being deleted.
-    pub(crate) leaving: Option<HostId>,
+    /// One that keeps the log, and is being deleted; until when nothing else is to be changed about
+    /// who votes: it may end at any moment.
+    pub(crate) leaving: Option<(HostId, Instant)>,
     /// Who votes is being changed: the next step follows as soon as one is decided.
     pub(crate) stepping: bool,
     /// What was said where most of those that vote have started again.

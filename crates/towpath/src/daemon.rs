@@ -438,6 +438,9 @@ fn end_children() {
     }
 }
 
+/// How many keep the log where nobody says it: any one host may be lost, the founder too.
+const VOTERS_DEFAULT: u8 = 3;
+
 /// The engine's process: runs until told to end. What it has to say of its start goes to
 /// `ready`, once.
 pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(), DaemonError> {
@@ -462,7 +465,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         slots: options.slots,
         unix_us_at_zero: clock.unix_us_at_zero(),
         paced: options.link_rate.is_some(),
-        voters: options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(1),
+        voters: options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(VOTERS_DEFAULT),
         keeps_table: true,
         proto: proto_config(options, saved.as_ref(), standby(&options.listen, &options.standby)?),
     };

@@ -42,7 +42,7 @@ pub(crate) struct InitArgs {
 Examples:
   towpath up                        one host
   towpath up --hosts 3              three hosts, on loopback addresses
-  towpath up --hosts 3 --voters 3   any one of them may be lost: another one leads then
+  towpath up --hosts 3 --voters 1   the first one alone leads (see --voters)
   towpath up --link-rate 950Mbit/s  one that is paced, so that tasks can reserve on its link
   towpath up --hosts 3 --link-rate 95Mbit/s --topology office.toml
                                     the same for the whole way between two hosts
@@ -55,7 +55,7 @@ Examples:
 
 Host file: one host a line, `[user@]NAME [slots=N] [addr=IP[:PORT]] [home=DIR] [towpath=PATH]`;
 `#` begins a comment, `*` for a name gives options to the lines below it, `n[01-16]` is sixteen
-hosts. This machine leads; it need not be in the file. Without a file, TOWPATH_HOSTS counts, then
+hosts. This machine leads at first; it need not be in the file. Without a file, TOWPATH_HOSTS counts, then
 SLURM_JOB_NODELIST; --hosts turns both off. Hosts need Towpath and a way for UDP between all of
 them; ssh must not ask for anything. A Slurm job's are started by srun if there is one.
 

@@ -88,8 +88,8 @@ impl Tuning {
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Leading {
     /// How many hosts keep the log of changes, so that another one leads when the leader is gone:
-    /// 1, 3 or 5 (default: as before, or 1). As many as there are hosts for; most of them have to
-    /// live
+    /// 1, 3 or 5 (default: as before, or 3). As many as there are hosts for; most of them have to
+    /// live. With 1 the founder alone leads
     #[arg(long, value_name = "N", value_parser = daemon::voters)]
     pub(crate) voters: Option<u8>,
     /// Lead again alone, from what a host of this machine kept (the one that kept the most),

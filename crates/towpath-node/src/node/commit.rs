@@ -171,7 +171,7 @@ impl Node {
     }
 
     /// The owner hears what came of a change of the host table.
-    fn table_changed(&mut self, number: Option<u64>, outcome: Result<(), DeleteError>) {
+    pub(super) fn table_changed(&mut self, number: Option<u64>, outcome: Result<(), DeleteError>) {
         self.events.extend(number.map(|number| NodeEvent::TableChanged { number, outcome }));
     }
 

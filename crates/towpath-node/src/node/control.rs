@@ -5,7 +5,7 @@ use alloc::string::String;
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
 use towpath_proto::{AssociationId, HostKey, Memory, Psk};
-use towpath_vm::control::{Command, ControlState, DELETED_MAX, Drain, Join, Leave};
+use towpath_vm::control::{Command, ControlState, Drain, Join, Leave};
 use towpath_vm::invitations::Shown;
 use towpath_vm::message::Welcome;
 use towpath_vm::talk::NOTHING_DECIDED;
@@ -221,42 +221,6 @@ impl Node {
         true
     }
 
-    /// Takes a host, up or lost, out of the virtual machine (leader only). Its key is revoked, so
-    /// that it can come back only with a token; if it runs, it is told to end. What comes of it is
-    /// told by that number: [`NodeEvent::TableChanged`].
-    pub fn delete_host(
-        &mut self,
-        now: Instant,
-        number: u64,
-        host: HostId,
-        memory: &mut dyn Memory,
-    ) -> Result<(), DeleteError> {
-        self.strike_out(now, number, host)?;
-        self.pump(now, memory);
-        Ok(())
-    }
-
-    pub(crate) fn strike_out(
-        &mut self,
-        now: Instant,
-        number: u64,
-        host: HostId,
-    ) -> Result<(), DeleteError> {
-        self.may_delete(host)?;
-        let up = |h: &Host| h.state == HostState::Up;
-        if self.log.as_ref().and_then(|log| log.table().get(host)).is_some_and(up) {
-            self.lead.unheard.insert(host);
-            // No more than are remembered.
-            if self.lead.unheard.len() > DELETED_MAX {
-                self.lead.unheard.pop_first();
-            }
-        }
-        self.leaves(host);
-        let leave = Command::Leave(Leave { host, deleted: true });
-        self.propose_for(now, leave, Waiting::Table(number));
-        Ok(())
-    }
-
     /// Has a host given nothing new from here on, or again (leader only). What runs there goes on.
     /// What comes of it is told by that number.
     pub fn drain_host(
@@ -273,36 +237,6 @@ impl Node {
         self.propose_for(now, drain, Waiting::Table(number));
         self.pump(now, memory);
         Ok(())
-    }
-
-    /// The log, where this host leads.
-    fn log_to_change(&self) -> Result<&ControlState, DeleteError> {
-        let log = self.log.as_ref().filter(|_| self.leads());
-        let lost_most = self.has_lost_most();
-        log.ok_or(if lost_most { DeleteError::NothingDecided } else { DeleteError::NotLeader })
-    }
-
-    /// Whether a host can be deleted, as things are.
-    pub(crate) fn may_delete(&self, host: HostId) -> Result<(), DeleteError> {
-        let log = self.log_to_change()?;
-        if host == log.leader() {
-            return Err(DeleteError::Leader(host));
-        }
-        log.table().get(host).ok_or(DeleteError::Unknown(host))?;
-        let goes = |v: &HostId| *v != host && !self.is_up(*v);
-        let (voters, _) = self.voters();
-        let another = self.voting.leaving.is_some_and(|leaving| leaving != host);
-        if voters.contains(&host) && (another || voters.iter().any(goes)) {
-            return Err(DeleteError::Voter(host));
-        }
-        Ok(())
-    }
-
-    /// A host is being deleted; of those that keep the log no other one may be before it is out.
-    pub(crate) fn leaves(&mut self, host: HostId) {
-        if self.voting.voter.as_ref().is_some_and(|voter| voter.has(host)) {
-            self.voting.leaving = Some(host);
-        }
     }
 
     /// The leader says who we are.

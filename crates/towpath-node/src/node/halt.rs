@@ -1,18 +1,17 @@
 //! The end of the whole virtual machine, asked for by a task.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_vm::Message;
-use towpath_vm::control::{Command, Leave};
+use towpath_vm::control::Command;
 use towpath_vm::message::Halt;
-use towpath_vm::talk::{Answer, Fault};
+use towpath_vm::talk::Answer;
 use towpath_wire::{HostId, Instant, TaskId};
 
 use super::Node;
 use crate::commit::Waiting;
-use crate::event::{DeleteError, NodeEvent};
+use crate::event::NodeEvent;
 
 /// How long the leader waits for the others to be gone before it ends.
 const HALT_GRACE: Duration = Duration::from_secs(1);
@@ -61,39 +60,5 @@ impl Node {
         } else {
             self.malformed += 1;
         }
-    }
-
-    /// Deletes hosts because a task asked for it, which is answered once all are.
-    pub(crate) fn delete_hosts(
-        &mut self,
-        now: Instant,
-        asker: TaskId,
-        number: u64,
-        hosts: Vec<HostId>,
-    ) {
-        let mut going = BTreeSet::new();
-        let mut judge = |host| match self.may_delete(host) {
-            Ok(()) if going.insert(host) => {
-                self.leaves(host);
-                Ok(())
-            }
-            Ok(()) | Err(DeleteError::Unknown(_)) => Err(Fault::NoHost),
-            Err(
-                DeleteError::NotLeader
-                | DeleteError::NothingDecided
-                | DeleteError::Undecided
-                | DeleteError::Full(_),
-            ) => Err(self.frozen()),
-            Err(DeleteError::Leader(_) | DeleteError::Voter(_)) => Err(Fault::Denied),
-        };
-        let answer = Answer::Each(hosts.into_iter().map(&mut judge).collect());
-        let Some(last) = going.pop_last() else {
-            return self.reply(now, asker, number, Ok(answer));
-        };
-        let leave = |host| Command::Leave(Leave { host, deleted: true });
-        for host in going {
-            self.propose(now, leave(host));
-        }
-        self.propose_for(now, leave(last), Waiting::Task(asker, number, answer));
     }
 }

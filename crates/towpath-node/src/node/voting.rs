@@ -231,7 +231,10 @@ impl Node {
 
     /// Carries on with the log, as far as this host keeps it. True if anything was said.
     pub(crate) fn settle_voting(&mut self, now: Instant) -> bool {
-        let Some(voter) = &mut self.voting.voter else { return false };
+        let Some(voter) = &mut self.voting.voter else {
+            self.settle_turns(now);
+            return false;
+        };
         let ticks = voter.tick(now);
         let (taken, is_out) = (voter.taken(), voter.is_out());
         for kept in voter.released() {
@@ -241,11 +244,13 @@ impl Node {
         }
         let voter = &self.voting.voter;
         let leaving = self.voting.leaving;
-        self.voting.leaving = leaving.filter(|h| voter.as_ref().is_some_and(|v| v.has(*h)));
+        let has = |host| voter.as_ref().is_some_and(|v| v.has(host));
+        self.voting.leaving = leaving.filter(|(host, until)| has(*host) && now < *until);
         if let Some(state) = taken {
             self.take_lead(now, state);
         }
         self.give_up_lead();
+        self.settle_turns(now);
         if (ticks || self.voting.stepping) && self.leads() {
             self.settle_voters(now);
         }
@@ -272,7 +277,7 @@ impl Node {
         let Voting { voter, untold, asked_about, leaving, stepping, .. } = &mut self.voting;
         let Some(voter) = voter else { return };
         let busy = *stepping || leaving.is_some() || !untold.is_empty() || !asked_about.is_empty();
-        voter.rest(busy || self.lead.suspects.any());
+        voter.rest(busy || self.lead.suspects.any() || !self.lead.turns.is_empty());
         // Only who leads is watched by those that follow it.
         let follows = voter.follows();
         if core::mem::replace(&mut self.voting.follows, follows) != follows {
@@ -453,6 +458,10 @@ impl Node {
         let Some(step) = voter.next_step(log.snapshot(), &Reached { node: self, now }) else {
             return;
         };
+        let another = |(host, _)| step != Step::Remove(host);
+        if self.voting.leaving.is_some_and(another) {
+            return;
+        }
         match &step {
             Step::Name(hosts) => {
                 let hosts = hosts.iter().copied().collect();

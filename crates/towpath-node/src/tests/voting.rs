@@ -418,25 +418,3 @@ fn a_founder_that_followed_starts_again_from_what_it_kept_as_such() {
         Node::found_again(net.now, keeping(), crypto, Rng::new(7, 1), VM_KEY, saved.alone());
     assert!(other.is_err(), "that is another host's");
 }
-
-#[test]
-fn of_those_that_keep_the_log_one_is_deleted_after_the_other() {
-    let mut net = net(5);
-    let (voters, _) = net.node(0).voters();
-    let [_, two, three] = voters[..] else { panic!("{voters:?}") };
-    let delete = |net: &mut Net, host| {
-        net.call(0, |node, now, memory| node.delete_host(now, 1, host, memory))
-    };
-    assert_eq!(delete(&mut net, two), Ok(()));
-    assert_eq!(delete(&mut net, three), Err(crate::DeleteError::Voter(three)));
-    net.run(500);
-    assert_eq!(delete(&mut net, three), Ok(()));
-    for host in 1..5 {
-        if net.node(host).me().is_some_and(|me| [two, three].contains(&me)) {
-            net.crash(host);
-        }
-    }
-    net.run(5000);
-    assert_eq!(leader(&mut net), 0);
-    assert_eq!(net.node(0).voters().0.len(), 3);
-}
