@@ -208,10 +208,16 @@ mod tests {
             assert_eq!((&pool.own, pool.stolen(), pool.asked), (&own, stolen, 0));
         }
         // Nothing, or what is no part of a pool.
-        for (given, asked) in [([7, 7], 1), ([9, 3], 2)] {
+        for given in [[7, 7], [9, 3]] {
+            pool.asked = 0;
             say(&mut task, GIVE, &given);
             pool.ask(&mut task, &mut team).unwrap();
-            assert_eq!((&pool.own, pool.stolen(), pool.asked), (&(60..61), 31, asked));
+            assert_eq!((&pool.own, pool.stolen(), pool.asked), (&(60..61), 31, 1));
         }
+        pool.asked = 0;
+        // What it had is lost with it.
+        team.peers.over[0].store(true, std::sync::atomic::Ordering::Relaxed);
+        let lost = pool.ask(&mut task, &mut team).unwrap_err();
+        assert!(matches!(lost, TeamError::Collective(_)), "{lost}");
     }
 }

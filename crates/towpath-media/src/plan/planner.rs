@@ -510,4 +510,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_rate_does_from_the_least_on() {
+        let trace = crate::schedule::testing::even(1, &[4, 2]);
+        let rate = crate::schedule::testing::rate;
+        assert_eq!(not_below(&trace, rate(3, 2), rate(3, 2)), Ok(()));
+        assert_eq!(not_below(&trace, rate(8, 5), rate(3, 2)), Ok(()));
+        let low = not_below(&trace, rate(7, 5), rate(3, 2));
+        assert!(matches!(low, Err(ScheduleError::RateTooLow { .. })), "{low:?}");
+        let none = window::least_delay(&trace, ExactRate::ZERO, 9);
+        assert!(matches!(none, Err(ScheduleError::RateRange { .. })), "{none:?}");
+    }
 }

@@ -138,6 +138,38 @@ fn a_long_message_waits_for_the_ring_that_it_asks_for() {
 }
 
 #[test]
+fn a_long_message_goes_by_the_daemon_once_its_ring_was_refused() {
+    let (mut a, mut a_side, b, _b_side) = neighbours();
+    let to = b.id();
+    a.endpoint.meet(to);
+    a_side.say(&ToTask::Credit { peer: to, limit: 1 << 30 });
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.send(to, 1, &vec![6; 20_000]).unwrap());
+        assert_eq!(a_side.hear(), Heard::Control(ToDaemon::Direct { peer: to }));
+        a_side.say(&ToTask::NoDirect { peer: to });
+    });
+    a.send(to, 2, b"short").unwrap();
+    let sent: Vec<i64> = sent(&mut a_side, to).into_iter().map(|(_, tag, _)| tag).collect();
+    assert_eq!(sent, [1, 2], "and none is asked for again");
+    a_side.taken(a_side.lent);
+}
+
+#[test]
+fn nothing_is_left_for_a_task_that_has_ended() {
+    let (mut task, _side) = enrol(&mut Stage::new(), 1);
+    let (ends, lives) = (Peer::new(1).id, Peer::new(2).id);
+    for to in [ends, lives] {
+        let rest = header(task.id(), to, 1, 0, 100_000);
+        task.routes.keep(rest, vec![1; 100_000].into(), 0);
+        task.routes.dialled.insert(to);
+    }
+    assert!(task.is_behind(ends));
+    task.heard(ToTask::Gone { peer: ends }).unwrap();
+    assert!(!task.is_behind(ends) && task.is_behind(lives));
+    assert_eq!(task.routes.dialled.iter().collect::<Vec<_>>(), [&lives]);
+}
+
+#[test]
 fn a_send_by_a_stream_ends_when_the_kernel_has_it() {
     for is_cast in [false, true] {
         let mut stage = Stage::new();
@@ -182,7 +214,7 @@ fn a_started_send_goes_by_the_stream_in_pieces() {
 
 #[test]
 fn several_short_messages_go_into_rings_that_take_them_at_once() {
-    let (mut tasks, _sides) = crowd(3);
+    let (mut tasks, _sides) = crowd(5);
     let members: Vec<TaskId> = tasks.iter().map(Task::id).collect();
     for (len, casts) in [(SHORT_MAX, 0), (SHORT_MAX + 1, 1)] {
         let before = tasks[0].counts.multicast;
@@ -191,7 +223,7 @@ fn several_short_messages_go_into_rings_that_take_them_at_once() {
             let got = team.broadcast(task, 0, (n == 0).then(|| vec![4; len])).unwrap();
             assert!(got == vec![4; len]);
             let told = team.sent();
-            let expected = if n == 0 { (2, 2 * len as u64) } else { (0, 0) };
+            let expected = if n == 0 { (4, 4 * len as u64) } else { (0, 0) };
             assert_eq!((told.messages, told.bytes), expected);
             team.barrier(task).unwrap();
         });

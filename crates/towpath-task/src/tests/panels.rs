@@ -249,6 +249,16 @@ fn who_closes_its_view_is_told_no_more() {
         }
         closes.join().unwrap();
     });
+    std::thread::scope(|scope| {
+        let takes_away = scope.spawn(|| {
+            answer(&mut a_side, |op| {
+                assert!(matches!(op, RegistryOp::Delete { .. }), "{op:?}");
+                RegistryAnswer::Done
+            });
+        });
+        panel.finish(&mut a).unwrap();
+        takes_away.join().unwrap();
+    });
 }
 
 #[test]

@@ -162,4 +162,18 @@ mod tests {
         access.end(20);
         assert!(!access.take_ended().next().expect("a frame").damaged, "of one frame");
     }
+
+    #[test]
+    fn the_slice_that_needs_most_tells_the_kind_and_a_header_stands_where_it_ends() {
+        let mut access = Access::new(3);
+        access.end(5);
+        assert_eq!(access.take_ended().count(), 1);
+        for kind in [FrameType::I, FrameType::B, FrameType::P] {
+            access.slice(kind);
+        }
+        access.vbv_delay(7, 17);
+        access.end(30);
+        let frame = access.take_ended().next().expect("a frame");
+        assert_eq!((frame.kind, frame.vbv_delay, frame.head), (FrameType::B, Some(7), 12));
+    }
 }
