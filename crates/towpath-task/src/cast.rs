@@ -61,7 +61,7 @@ impl Task {
         block: Option<Frozen>,
     ) -> Result<bool, SendError> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        self.ask_rings(to, len)?;
+        self.ask_rings(to, len);
         let mut near: Vec<TaskId> = Vec::new();
         to.retain(|task| {
             let ring = self.route(*task) == Route::Ring;
@@ -98,23 +98,18 @@ impl Task {
     }
 
     /// Asks for rings to those of `to` on this host that have none, as for single messages; not
-    /// where they are many.
-    fn ask_rings(&mut self, to: &[TaskId], len: usize) -> Result<(), SendError> {
+    /// where they are many. The questions go out with the message, which these get by the daemons.
+    fn ask_rings(&mut self, to: &[TaskId], len: usize) {
         let own = self.host();
         let is_near = |task: &TaskId| task.host() == own;
         if to.iter().filter(|task| is_near(task)).count() > ASKED_MAX {
-            return Ok(());
+            return;
         }
-        let mut asks = false;
         for task in to.iter().copied().filter(is_near) {
             if self.route(task) != Route::Ring {
-                asks |= self.ask_direct(task, len);
+                self.ask_direct(task, len);
             }
         }
-        if asks {
-            self.flush()?;
-        }
-        Ok(())
     }
 
     /// Sends to those of `to` that have a stream with room, where that takes less time than the

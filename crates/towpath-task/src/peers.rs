@@ -247,3 +247,43 @@ impl Task {
 
 /// Bytes that no notice is longer than.
 const SHORT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use towpath_vm::talk::CREDIT_FIRST;
+    use towpath_wire::HostId;
+    use towpath_wire::talk::PIECE_CHARGE;
+
+    use super::*;
+    use crate::tests::actors::{ANY, header, with_ring};
+
+    #[test]
+    fn short_messages_go_out_at_once_where_a_ring_has_room_or_credit_is_left() {
+        let (mut a, _a_side, mut b, _b_side) = with_ring();
+        let (to, far) = (b.id(), HostId::new(2, 1).unwrap().task(1).unwrap());
+        let (most, more) = ([1; SHORT_MAX], [1; SHORT_MAX + 1]);
+        assert!(a.takes_short(to) && a.takes_short(far));
+        assert!(a.takes_at_once(&[to], &[&most[..9], &most[9..]]));
+        assert!(!a.takes_at_once(&[to], &[&more]), "it needs a block");
+        assert!(!a.takes_at_once(&[to, far], &[]), "one has no ring");
+        // All the credit that there is at first.
+        a.send(far, 1, &[1; (CREDIT_FIRST - PIECE_CHARGE) as usize]).unwrap();
+        assert!(!a.takes_short(far) && a.takes_short(to));
+        while a.try_send(to, 1, b"").unwrap() {}
+        assert!(!a.takes_short(to) && !a.takes_at_once(&[to], &[]), "it is full");
+        while b.try_recv(&ANY).unwrap().is_some() {}
+        b.poll().unwrap();
+        assert!(a.takes_short(to) && a.takes_at_once(&[to], &[]));
+        // What has to go before it.
+        while a.try_send(to, 1, b"").unwrap() {}
+        drop(a.start_send_bytes(to, 1, b"").unwrap());
+        while b.try_recv(&ANY).unwrap().is_some() {}
+        b.poll().unwrap();
+        assert!(!a.takes_at_once(&[to], &[]), "something is queued");
+        a.poll().unwrap();
+        assert!(a.takes_at_once(&[to], &[]));
+        let rest = header(a.id(), to, 1, 0, 1);
+        a.routes.keep(rest, (*b"x").into(), 0);
+        assert!(!a.takes_short(to), "the daemons have something to take first");
+    }
+}

@@ -483,15 +483,11 @@ impl Team {
         self.underway.retain(|op| op.result.is_none() || !op.is_dropped());
     }
 
-    /// Drops what came of operations before number `next` that are over. What is still under way
-    /// of them is dropped by one of the next calls.
+    /// Drops what came of operations before number `next`, which are all over since one failed.
+    /// What is still under way of them is dropped by one of the next calls.
     fn drop_old(&self, task: &mut Task, next: u32) {
         let waiting = task.endpoint.store().iter_context(self.peers.context);
-        let is_old = |tag: Tag| {
-            let number = tag as u32;
-            let open = self.underway.iter().any(|op| op.number == number && op.result.is_none());
-            next.wrapping_sub(number).cast_signed() > 0 && !open
-        };
+        let is_old = |tag: Tag| next.wrapping_sub(tag as u32).cast_signed() > 0;
         let old = waiting.filter(|(_, waiting)| is_old(waiting.key.tag));
         let old: Vec<Ticket> = old.map(|(ticket, _)| ticket).collect();
         for ticket in old {

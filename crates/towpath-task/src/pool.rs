@@ -147,8 +147,13 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use towpath_wire::HostId;
+
     use super::*;
-    use crate::tests::actors::{all, crowd};
+    use crate::message::Envelope;
+    use crate::plain::Plain;
+    use crate::tests::actors::{all, crowd, enrol, sent};
+    use crate::tests::stage::Stage;
 
     #[test]
     fn one_that_has_done_its_own_asks_the_next_for_half_of_the_rest() {
@@ -168,6 +173,7 @@ mod tests {
             while let Some(item) = pool.next(task, &mut team).unwrap() {
                 items.push(item);
             }
+            assert_eq!(pool.asked, 2, "each of the others, and nobody else");
             (items, pool.stolen())
         });
         assert!(done[0].0[..101].iter().copied().eq((0..100).chain([150])));
@@ -177,5 +183,41 @@ mod tests {
         items.sort_unstable();
         assert!(items.iter().copied().eq(0..300), "each is done once");
         assert!(stolen >= 100, "of both others");
+    }
+
+    #[test]
+    fn half_of_what_is_left_is_given_to_who_asks_and_what_is_given_is_taken() {
+        let (mut task, mut side) = enrol(&mut Stage::new(), 1);
+        let peer = HostId::new(2, 1).unwrap().task(1).unwrap();
+        let mut team = task.team_of(&[peer, task.id()]).unwrap();
+        let mut pool = Pool::new(&team, 10);
+        assert_eq!(pool.own, 5..10);
+        let context = team.peers.context;
+        let say = |task: &mut Task, tag, values: &[u64]| {
+            let format = u64::CODE.format();
+            task.post(peer, Envelope { tag, context, format }, u64::bytes(values).into_owned());
+        };
+        say(&mut task, ASK, &[]);
+        pool.serve(&mut task, &team).unwrap();
+        assert_eq!(pool.own, 5..8);
+        let given = [8_u64, 10].map(u64::to_ne_bytes).concat();
+        assert_eq!(sent(&mut side, peer), [(0, GIVE, given)]);
+        for (given, own, stolen) in [([20, 50], 20..50, 30), ([60, 61], 60..61, 31)] {
+            say(&mut task, GIVE, &given);
+            pool.ask(&mut task, &mut team).unwrap();
+            assert_eq!((&pool.own, pool.stolen(), pool.asked), (&own, stolen, 0));
+        }
+        // Nothing, or what is no part of a pool.
+        for given in [[7, 7], [9, 3]] {
+            pool.asked = 0;
+            say(&mut task, GIVE, &given);
+            pool.ask(&mut task, &mut team).unwrap();
+            assert_eq!((&pool.own, pool.stolen(), pool.asked), (&(60..61), 31, 1));
+        }
+        pool.asked = 0;
+        // What it had is lost with it.
+        team.peers.over[0].store(true, std::sync::atomic::Ordering::Relaxed);
+        let lost = pool.ask(&mut task, &mut team).unwrap_err();
+        assert!(matches!(lost, TeamError::Collective(_)), "{lost}");
     }
 }

@@ -149,7 +149,7 @@ mod tests {
             (cube(5, 8), cube(5, 6), cube(0, 5)),
             (vec![4, 7, 1], vec![4, 1], vec![1, 2, 4])
         );
-        assert_eq!((cube(0, 1), cube(1, 2)), (vec![], vec![0]));
+        assert_eq!((cube(0, 1), cube(1, 2), cube(1, 5)), (vec![], vec![0], vec![0, 3]));
         let grid = Grid::new(&[2, 3]).round(1);
         assert_eq!((grid.coordinates(5), grid.size()), (vec![1, 2], 6));
         let ranks = [[1, 2], [1, 3], [1, -1], [2, 0], [-1, 0], [0, 4]].map(|at| grid.rank(&at));

@@ -164,3 +164,53 @@ impl Timeline {
         self.waiting = events;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(offset: u64, ticks: i64) -> ClockReference {
+        ClockReference { ticks, offset, ..ClockReference::default() }
+    }
+
+    #[test]
+    fn stretches_go_from_reference_to_reference_and_on_at_the_rate_before() {
+        let mut line = Timeline::default();
+        assert!(line.end().is_none() && line.rest(9).is_none());
+        assert!(line.advance(&clock(100, 5000)).is_none());
+        assert_eq!((line.pid(), line.end()), (Some(0), Some(0)));
+        // 200 bytes in a millisecond.
+        let first = line.advance(&clock(300, 32_000)).expect("a stretch");
+        let told = |s: &Stretch| (s.offset, s.start, s.end, s.zero, s.broken);
+        assert_eq!(told(&first), (100, 0, 27_000, 5000, false));
+        assert_eq!([50, 100, 200, 300].map(|offset| first.time(offset)), [0, 0, 13_500, 27_000]);
+        assert_eq!((first.rate_bps(), line.end()), (1_600_000, Some(27_000)));
+        let broken = ClockReference { discontinuity: true, ..clock(500, 9) };
+        let second = line.advance(&broken).expect("a stretch");
+        assert_eq!(told(&second), (300, 27_000, 54_000, 5000, true));
+        let rest = line.rest(600).expect("a stretch");
+        assert_eq!(told(&rest), (500, 54_000, 67_500, 9 - 54_000, false));
+        // One that goes back breaks it, too, and so does too long a step.
+        for ticks in [8, 9 + STEP_MAX + 1, 9 + STEP_MAX] {
+            let mut line = Timeline { waiting: Vec::new(), last: line.last, given_up: 0 };
+            let third = line.advance(&clock(700, ticks)).expect("a stretch");
+            assert_eq!(third.broken, ticks != 9 + STEP_MAX, "{ticks}");
+        }
+    }
+
+    #[test]
+    fn of_too_many_events_the_older_are_given_up() {
+        let mut line = Timeline::default();
+        let event = |offset| Event { offset, what: Happened::Table { pid: 1, table_id: 2 } };
+        for offset in 0..WAITING_MAX as u64 {
+            line.happened(event(offset));
+        }
+        assert_eq!(line.given_up, 0);
+        line.happened(event(7));
+        assert_eq!(line.given_up, WAITING_MAX as u64);
+        let events = line.take();
+        assert_eq!(events.len(), 1);
+        line.give_back(events);
+        assert!(line.take().is_empty());
+    }
+}

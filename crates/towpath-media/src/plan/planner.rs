@@ -486,4 +486,40 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_least_value_is_found_closely_and_soon() {
+        let mut asked = core::cell::Cell::new(0);
+        for bound in [0, 1, 1000, 1 << 20, 1 << 40] {
+            for room in [0, 1, 5, 1000, 1 << 20, 1 << 40] {
+                for above in [0, 1, 2, 63, 64, 65, 1000, 4095, 1 << 19, 1 << 30, room, room + 1] {
+                    let (least, most) = (bound + above, bound + room);
+                    asked.set(0);
+                    let found = least_that(bound, most, |value| {
+                        asked.set(asked.get() + 1);
+                        assert!((bound..=most).contains(&value));
+                        Ok(value >= least)
+                    });
+                    let found = found.expect("no error");
+                    assert_eq!(found.is_some(), least <= most, "{bound} + {above} of {room}");
+                    let Some(found) = found.map(|found| found - bound) else { continue };
+                    assert!(found >= above && found - above <= 1 + found / 64, "{found} {above}");
+                    // As often as a step is doubled, and then halved to a 64th.
+                    assert!(*asked.get_mut() <= 2 + 41 + 7, "{bound} + {above}: {asked:?} times");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_does_from_the_least_on() {
+        let trace = crate::schedule::testing::even(1, &[4, 2]);
+        let rate = crate::schedule::testing::rate;
+        assert_eq!(not_below(&trace, rate(3, 2), rate(3, 2)), Ok(()));
+        assert_eq!(not_below(&trace, rate(8, 5), rate(3, 2)), Ok(()));
+        let low = not_below(&trace, rate(7, 5), rate(3, 2));
+        assert!(matches!(low, Err(ScheduleError::RateTooLow { .. })), "{low:?}");
+        let none = window::least_delay(&trace, ExactRate::ZERO, 9);
+        assert!(matches!(none, Err(ScheduleError::RateRange { .. })), "{none:?}");
+    }
 }

@@ -299,4 +299,75 @@ mod tests {
             assert_eq!(stopped, Err(Refusal::Cannot(ScheduleError::Interrupted)), "{scheme}");
         }
     }
+
+    /// All of a grid of rates, buffers and delays, by whether any schedule does with them.
+    #[test]
+    fn what_is_offered_does_and_nothing_less() {
+        let trace = even(2, &[4, 2, 6, 1, 9, 3]);
+        let does = |rate, buffer, delay| {
+            window::least_rate(&trace, buffer, delay).is_ok_and(|least| least <= rate)
+        };
+        let mut seen = [0; 3];
+        for (bytes, buffer, delay) in
+            (1..14).flat_map(|r| (9..22).flat_map(move |b| (1..12).map(move |d| (r, b, d))))
+        {
+            let rate = rate(bytes, 4);
+            let given = Given { rate: Some(rate), buffer: Some(buffer), delay: Some(delay) };
+            let question = Question::new(&trace, given, Conventions::Exact).expect("question");
+            let margins = question.margins(&trace).expect("all are given");
+            let nearest = question.nearest(&trace);
+            assert_eq!(nearest.iter().filter(|n| matches!(n, Nearest::Rate(_))).count(), 1);
+            assert_eq!(margins.rate.is_some_and(|least| least <= rate), does(rate, buffer, delay));
+            for option in nearest {
+                match option {
+                    Nearest::Rate(least) => {
+                        seen[0] += 1;
+                        assert_eq!(Some(least), margins.rate);
+                        let less = least.scaled(999, 1000).expect("rate");
+                        assert!(does(least, buffer, delay) && !does(less, buffer, delay));
+                    }
+                    Nearest::Buffer(least) => {
+                        seen[1] += 1;
+                        assert!(least > buffer && does(rate, least, delay));
+                        assert!(!does(rate, least - 1, delay));
+                    }
+                    Nearest::Delay(least) => {
+                        seen[2] += 1;
+                        assert!(least > delay && does(rate, buffer, least));
+                        assert!(!does(rate, buffer, least - 1));
+                    }
+                    Nearest::Largest { .. } => panic!("it fits"),
+                }
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 10), "{seen:?}");
+        // Without a delay, a buffer that is too small for the rate at any.
+        let small = Given { rate: Some(rate(1, 1)), buffer: Some(9), delay: None };
+        let small = Question::new(&trace, small, Conventions::Exact).expect("question");
+        let [Nearest::Rate(least), Nearest::Buffer(bytes)] = small.nearest(&trace)[..] else {
+            panic!("{:?}", small.nearest(&trace))
+        };
+        assert!(does(least, 9, 1000) && does(rate(1, 1), bytes, 1000));
+        assert!(!does(rate(1, 1), bytes - 1, 1000));
+    }
+
+    #[test]
+    fn only_two_rates_have_a_lower_one_and_the_thesis_counts_its_own_way() {
+        let trace = even(1, &[4, 2, 6, 1, 9, 3]);
+        let of = |scheme, conventions| {
+            let given = Given { delay: Some(2), ..Given::default() };
+            let question = Question::new(&trace, given, conventions).expect("question");
+            question.solve(&trace, scheme, Stop::NEVER).expect("it can be done")
+        };
+        let dual = of(Scheme::Pdcbr, Conventions::Exact);
+        let low = dual.low().expect("it has two");
+        assert!(!low.is_zero() && low < dual.plan.rate);
+        assert_eq!(of(Scheme::Cbr, Conventions::Exact).low(), None);
+        let row = against_delay(&trace, 2, Conventions::Thesis, Stop::NEVER).expect("a row");
+        let (cbr, pcbr) =
+            (of(Scheme::Cbr, Conventions::Thesis), of(Scheme::Pcbr, Conventions::Thesis));
+        assert_eq!(cbr.plan.buffer, row.cbr.buffer);
+        assert_eq!((pcbr.plan.rate, pcbr.plan.buffer), (row.pcbr.rate, row.pcbr.buffer));
+        assert_ne!(pcbr.plan.rate, of(Scheme::Pcbr, Conventions::Exact).plan.rate);
+    }
 }

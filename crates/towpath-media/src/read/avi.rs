@@ -441,3 +441,39 @@ fn codec(four: [u8; 4]) -> Codec {
         _ => Codec::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_data_name_a_stream_that_there_is() {
+        let mut avi = Avi::new();
+        let stream = |index| StreamInfo::new(index, index, Codec::Other);
+        avi.streams = (0..13).map(stream).collect();
+        for (name, stream) in [
+            (b"00dc", Some(0)),
+            (b"07db", Some(7)),
+            (b"10wb", Some(10)),
+            (b"12dc", Some(12)),
+            (b"13dc", None),
+            (b"99dc", None),
+            (b"01pc", None),
+            (b"x1dc", None),
+            (b"1xdc", None),
+            (b"LIST", None),
+        ] {
+            assert_eq!(avi.stream_of(*name), stream, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_the_format_are_looked_for() {
+        for name in [b"RIFF", b"LIST", b"idx1", b"ix00", b"ix99", b"00dc", b"31wb", b"05tx"] {
+            assert!(plausible(*name), "{name:?}");
+        }
+        for name in [b"riff", b"ixx0", b"ix0x", b"jx00", b"0xdc", b"x0dc", b"00zz", b"dc00"] {
+            assert!(!plausible(*name), "{name:?}");
+        }
+    }
+}

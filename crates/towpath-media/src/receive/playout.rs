@@ -257,6 +257,7 @@ mod tests {
             }
         }
         assert!(playout.is_finished());
+        assert_eq!(playout.delay(), Duration::from_millis(100));
         assert_eq!(sent, file);
         assert!(
             dues.windows(2).all(|pair| pair[1].since(pair[0]).as_micros().abs_diff(10_000) < 2)

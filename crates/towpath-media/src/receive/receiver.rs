@@ -242,7 +242,8 @@ fn enter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtp::Header;
+    use crate::receive::When;
+    use crate::rtp::{Header, Sent};
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
@@ -320,5 +321,43 @@ mod tests {
         assert!(!receiver.is_finished());
         receiver.take(at(50), &mut out);
         assert!(receiver.is_finished());
+    }
+
+    #[test]
+    fn a_receiver_asks_for_less_when_it_is_full_and_says_what_it_got() {
+        let (capacity, feedback) = (20 * PACKET, When::Before);
+        let config = ReceiveConfig { capacity, feedback, ..ReceiveConfig::default() };
+        let mut receiver = Receiver::new(config);
+        assert_eq!((receiver.block(at(0)), receiver.poll_feedback()), (None, None));
+        receiver.handle_datagram(at(0), &rtp(7, &packets(10, 1)));
+        assert_eq!(receiver.poll_feedback(), None);
+        receiver.handle_datagram(at(0), &rtp(8, &packets(10, 1)));
+        assert_eq!(receiver.poll_feedback(), Some(Feedback::SlowDown));
+        assert_eq!(receiver.poll_feedback(), None, "once");
+        receiver.handle_datagram(at(500), &rtp(10, &packets(1, 1)));
+        let sent = Sent { ssrc: 5, ntp: 0x1_2345_6789, ..Sent::default() };
+        receiver.reported(at(600), &sent);
+        let block = receiver.block(at(1100)).expect("there is a source");
+        assert_eq!((block.ssrc, block.lost, block.highest), (5, 1, 10));
+        assert_eq!((block.last_report, block.delay), (0x12345, 1 << 15), "half a second ago");
+    }
+
+    #[test]
+    fn what_waits_outside_counts_as_full() {
+        let (capacity, feedback) = (20 * PACKET, When::After);
+        let config = ReceiveConfig { capacity, feedback, ..ReceiveConfig::default() };
+        for is_pressed in [false, true] {
+            let mut receiver = Receiver::new(config);
+            receiver.handle_datagram(at(0), &packets(20, 1));
+            for ms in (0..7000).step_by(500) {
+                if is_pressed {
+                    receiver.press(at(ms));
+                } else {
+                    receiver.look(at(ms));
+                }
+            }
+            assert_eq!(receiver.poll_feedback().is_some(), is_pressed);
+            assert_eq!(receiver.counters().feedback[0] > 0, is_pressed);
+        }
     }
 }

@@ -157,4 +157,18 @@ mod tests {
         recovery.take(5, 200 * 40_000_000);
         assert_eq!((recovery.restarts(), recovery.expected()), (1, 200 * 40_000_000));
     }
+
+    #[test]
+    fn a_step_of_more_than_ten_seconds_is_another_clocks() {
+        let most = 10 * CLOCK_HZ;
+        for (step, restarts) in [(most, 0), (most + 1, 1), (PCR_WRAP - 1, 1)] {
+            for start in [0, PCR_WRAP - 5] {
+                let mut recovery = Recovery::default();
+                recovery.take(start, 0);
+                assert_eq!(recovery.restarts(), 0, "the first");
+                recovery.take(start + step, 10_000_000_000);
+                assert_eq!(recovery.restarts(), restarts, "{step} from {start}");
+            }
+        }
+    }
 }

@@ -341,4 +341,18 @@ mod tests {
             assert!(rest.iter().all(|&byte| byte == 0) && (1..=4).contains(&rest.len()), "{name}");
         }
     }
+
+    #[test]
+    fn what_was_lost_is_told_as_far_as_it_fits() {
+        let most = (1 << 23) - 1;
+        let told = [(0, 0), (5, 5), (-5, -5), (most, most), (most + 1, most)];
+        for (lost, expected) in told.into_iter().chain([(i32::MIN, -most - 1), (i32::MAX, most)]) {
+            let block = Block { fraction_lost: 7, lost, ..Block::default() };
+            let mut out = vec![];
+            receiver_report(&mut out, 8, Some(&block), "me");
+            let Ok(reports) = read(&out) else { panic!("its own report") };
+            let Report::Block(back) = reports[1] else { panic!("{reports:?}") };
+            assert_eq!((back.lost, back.fraction_lost), (expected, 7), "{lost}");
+        }
+    }
 }

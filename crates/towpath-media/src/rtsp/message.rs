@@ -188,6 +188,9 @@ mod tests {
         assert_eq!(item(&text[n..]), Ok(Some((data, 7))));
         let last = request(&text[n + 7..]);
         assert_eq!((last.method, last.path()), ("OPTIONS", None));
+        let whole = text[n + 7..].len();
+        assert!(matches!(item(&text[n + 7..]), Ok(Some((_, end))) if end == whole));
+        assert_eq!(item(&text[n + 7..n + 6 + whole]), Ok(None));
         for end in 0..n {
             assert_eq!(item(&text[..end]), Ok(None), "{end}");
         }

@@ -241,4 +241,34 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn segments_go_on_from_the_start_to_the_end_within_their_limits() {
+        let read = |rows: &[&str]| {
+            let head = "scheme,cbr\nticks_per_second,1\ndelay_ticks,1\nbuffer_bytes,1";
+            let text = alloc::format!("{MAGIC}\n{head}\ntotal_bytes,9\n{TITLES}\n");
+            parse([text, rows.join("\n")].concat().as_bytes())
+        };
+        let line = |rows: &[&str]| match read(rows) {
+            Err(FileError::Line { line, .. } | FileError::Limit { line, .. }) => line - 7,
+            other => panic!("{other:?}"),
+        };
+        let most = 2 * DURATION_TICKS_MAX;
+        let last = alloc::format!("{most},9215,2,3");
+        let rows = ["0,0,1,1", " 4 , 1024 , 1 , 2 ", "4,1025,1,1", &last];
+        let segments = read(&rows).expect("a schedule").segments;
+        let told = |s: &Segment| (s.start, s.position, s.rate.bytes(), s.rate.ticks());
+        let segments: Vec<_> = segments.iter().map(told).collect();
+        assert_eq!(segments, [(0, 0, 1, 1), (4, 1024, 1, 2), (4, 1025, 1, 1), (most, 9215, 2, 3)]);
+        assert_eq!(line(&["0,1,1,1"]), 1, "not from the start");
+        assert_eq!(line(&["0,0,1,1", "1,0,1,2"]), 2, "the same position");
+        assert_eq!(line(&["5,0,1,1", "6,10,1,2", "5,20,1,2"]), 3, "earlier");
+        assert_eq!(line(&["0,0,1,1", "1,9216,1,2"]), 2, "at the end");
+        assert_eq!(line(&["0,0,0,1"]), 1, "no rate");
+        assert_eq!(line(&["0,0,1,0"]), 1, "no time");
+        assert_eq!(line(&["0,0,1"]), 1, "three numbers");
+        let late = alloc::format!("{},0,1,1", most + 1);
+        assert_eq!(line(&[&late]), 1, "too late");
+        assert_eq!(read(&[]).map(|_| ()), Err(FileError::Short { what: "its first segment" }));
+    }
 }

@@ -168,4 +168,23 @@ mod tests {
             prop_assert_eq!(grid_rate(&trace, delay).expect("rate"), on_grid(first));
         }
     }
+
+    #[test]
+    fn what_is_prefetched_is_sent_at_the_rate_unless_there_is_no_more() {
+        let trace = even(2, &[4, 2, 6]);
+        // Groups may be sent from 0, 2 and 4 on.
+        for (bytes, ticks, delay, sent) in [
+            (1, 1, 1, 1),
+            (1, 1, 3, 3),
+            (9, 1, 1, 4),
+            (9, 1, 2, 4),
+            (9, 1, 3, 6),
+            (1, 3, 7, 2),
+            (5, 3, 2, 3),
+            (9, 1, 100, 12),
+        ] {
+            let found = prefetched(&trace, rate(bytes, ticks), delay);
+            assert_eq!(found, sent, "{bytes} in {ticks}, {delay} ticks");
+        }
+    }
 }

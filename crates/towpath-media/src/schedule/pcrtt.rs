@@ -256,4 +256,35 @@ mod tests {
             prop_assert!(schedule.buffer <= buffer);
         }
     }
+
+    #[test]
+    fn of_all_intervals_the_one_with_the_least_delay_or_rate_is_found() {
+        for sizes in [&[4, 2, 6, 6, 1, 9, 3, 3][..], &[9, 1, 1, 1], &[1, 2, 3, 4, 5, 6, 7]] {
+            let trace = even(2, sizes);
+            let all = || intervals(trace.groups());
+            let of = |interval, delay| schedule(&trace, interval, delay).expect("schedule");
+            for r in 2..40 {
+                let rate = rate(r, 4);
+                let does = |delay| all().any(|interval| of(interval, delay).peak <= rate);
+                let bounds = Bounds { rate: Some(rate), buffer: None, delay: None };
+                let found = within(&trace, bounds, Stop::NEVER);
+                match (1..100).find(|delay| does(*delay)) {
+                    None => assert!(matches!(found, Err(ScheduleError::RateTooLow { .. })), "{r}"),
+                    Some(delay) => {
+                        let (_, found) = found.expect("one does");
+                        assert_eq!(found.delay, delay, "{r} quarters");
+                        let buffers = all().map(|interval| of(interval, delay));
+                        let buffers = buffers.filter(|s| s.peak <= rate).map(|s| s.buffer);
+                        assert_eq!(Some(found.buffer), buffers.min(), "{r} quarters");
+                    }
+                }
+            }
+            for delay in 1..12 {
+                let bounds = Bounds { rate: None, buffer: None, delay: Some(delay) };
+                let (_, found) = within(&trace, bounds, Stop::NEVER).expect("schedule");
+                let peaks = all().map(|interval| of(interval, delay).peak);
+                assert_eq!(Some(found.peak), peaks.min(), "delay {delay}");
+            }
+        }
+    }
 }

@@ -151,5 +151,10 @@ mod tests {
         let ms = 1_000_000;
         let rounded: Vec<_> = corners.iter().map(|&(ns, bytes)| (ns / ms, bytes)).collect();
         assert_eq!(rounded, [(0, 0), (666, 4), (1000, 4), (1333, 6), (2000, 6), (3000, 12)]);
+        // Whole bytes are not rounded up, begun ones are.
+        let mut begun = schedule;
+        begun.segments[1].position += 1;
+        let bytes: Vec<u64> = begun.cumulative().map(|(_, bytes)| bytes).collect();
+        assert_eq!(bytes, [0, 5, 5, 6, 6, 12]);
     }
 }

@@ -189,19 +189,24 @@ impl<'a> Screen<'a> {
         floor: f64,
         limit: f64,
     ) -> Vec<Candidate> {
+        let (line, last) = self.line(high, delay, limit);
+        if line.error > 0.25 {
+            return SHARES.map(|share| Candidate { share, held: floor, sure: false }).collect();
+        }
+        let starves = if self.times.len() > 1 { self.starves(&line) } else { [false; LANES] };
+        let lanes = SHARES.zip(starves).filter(|(_, starves)| !starves);
+        self.sort_out(&line, lanes.map(|(share, _)| Lane::new(share, floor)).collect(), last)
+    }
+
+    /// What is common to the deliveries at one high rate, and when the last group is due.
+    fn line(&self, high: ExactRate, delay: u64, limit: f64) -> (Line, f64) {
         let rate = high.bytes() as f64 / high.ticks() as f64;
         let delay = delay as f64 * rate;
         let last = delay + self.times[self.times.len() - 1] * rate;
         let parts = f64::from(TWENTIETHS);
         let error = parts * f64::max(last, self.trace.total() as f64) / (1u64 << 48) as f64;
-        if error > 0.25 {
-            return SHARES.map(|share| Candidate { share, held: floor, sure: false }).collect();
-        }
         let gaps = (self.gaps.0 * rate, self.gaps.1 * rate);
-        let line = Line { rate, delay, gaps, limit, error };
-        let starves = if self.times.len() > 1 { self.starves(&line) } else { [false; LANES] };
-        let lanes = SHARES.zip(starves).filter(|(_, starves)| !starves);
-        self.sort_out(&line, lanes.map(|(share, _)| Lane::new(share, floor)).collect(), last)
+        (Line { rate, delay, gaps, limit, error }, last)
     }
 
     /// Follows deliveries until they end or need not be followed further. The last group is due at
@@ -505,11 +510,8 @@ mod tests {
         }
         assert!(possible > 1000 && impossible > 1000, "{possible} {impossible}");
         // So few are computed exactly for nothing that a search is worth its while.
-        assert!(sure * 100 >= possible * 90, "{sure} of {possible} are sure");
-        assert!(
-            open_in_vain * 100 <= impossible * 2,
-            "{open_in_vain} of {impossible} stay in vain"
-        );
+        assert!(sure * 1000 >= possible * 925, "{sure} of {possible} are sure");
+        assert!(open_in_vain * 100 <= impossible, "{open_in_vain} of {impossible} stay in vain");
     }
 
     #[test]
@@ -530,7 +532,7 @@ mod tests {
             }
         }
         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
-        assert!(parts.len() > 40 && mean >= 0.5, "{mean} of {}", parts.len());
+        assert!(parts.len() > 40 && mean >= 0.505, "{mean} of {}", parts.len());
     }
 
     #[test]
@@ -546,5 +548,45 @@ mod tests {
         let open = screen.open(high, 9, 7.0, 1e3);
         assert_eq!(open.len(), LANES);
         assert!(open.iter().all(|c| !c.sure && c.held.to_bits() == 7.0_f64.to_bits()));
+    }
+
+    #[test]
+    fn a_few_numbers_tell_most_deliveries_that_starve_and_no_other() {
+        let (mut told, mut starving) = (0, 0);
+        for trace in videos() {
+            let screen = Screen::new(&trace);
+            for (delay, percent) in [(3, 4), (20, 0), (60, 10), (200, 30)] {
+                let cbr = steepest_from_start(&trace, delay);
+                let high = cbr.scaled(100 + percent, 100).expect("rate");
+                let (line, _) = screen.line(high, delay, 1e12);
+                let starves = screen.starves(&line);
+                for ((_, need), starves) in exact(&trace, high, delay).iter().zip(starves) {
+                    assert!(need.is_none() || !starves, "it does not starve");
+                    starving += u32::from(need.is_none());
+                    told += u32::from(starves);
+                }
+            }
+        }
+        // The rest is found out by following it.
+        assert!(starving > 1000 && told * 1000 >= starving * 385, "{told} of {starving}");
+    }
+
+    #[test]
+    fn groups_that_have_left_are_counted_whether_they_come_evenly_or_not() {
+        for gaps in [&[2; 200][..], &[1, 3, 2, 7].repeat(50)] {
+            let groups: Vec<(u64, u64)> = gaps.iter().map(|gap| (*gap, 5)).collect();
+            let trace = trace(&groups).expect("a trace");
+            let screen = Screen::new(&trace);
+            for ticks in -3..1000 {
+                for half in [0.0, 0.5] {
+                    let ticks = f64::from(ticks) + half;
+                    let left = screen.times.iter().filter(|time| **time <= ticks).count();
+                    for next in [0, left / 2, left] {
+                        assert_eq!(screen.left(ticks, next), left, "{ticks} from {next}");
+                    }
+                    assert_eq!(screen.left(ticks, screen.times.len()), screen.times.len());
+                }
+            }
+        }
     }
 }

@@ -163,4 +163,15 @@ mod tests {
             prop_assert!(delay_from_start(&trace, least) <= u128::from(delay));
         }
     }
+
+    #[test]
+    fn a_guess_is_the_worst_stretch_where_floats_tell() {
+        let groups = [(1, 30), (1, 1), (2, 50), (1, 60), (3, 2), (1, 9)];
+        let trace = crate::schedule::testing::trace(&groups).expect("a trace");
+        for bytes in 1..80 {
+            let exact = worst_stretch(&trace, rate(bytes, 2));
+            let guess = worst_stretch_guess(&trace, bytes as f64 / 2.0);
+            assert_eq!((guess.from, guess.to), (exact.from, exact.to), "{bytes} in 2");
+        }
+    }
 }

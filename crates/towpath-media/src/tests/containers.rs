@@ -7,7 +7,7 @@ use std::vec;
 
 use super::count::{PACKET, pcrs};
 use super::whole::{inspect, lists};
-use towpath_media::read::{Codec, FaultKind, Format, FrameLists, FrameType};
+use towpath_media::read::{Codec, FaultKind, Format, FrameLists, FrameType, Reader};
 
 const CLIP: &[u8] = include_bytes!("../../data/mpeg2.ts");
 const ROWS: &str = include_str!("../../data/mpeg2.ts.frames.csv");
@@ -387,4 +387,40 @@ fn pids_are_labelled_by_what_the_tables_say_of_them() {
     assert_eq!((video.label.as_str(), video.scrambled), ("video and clock", 0));
     let packets = CLIP.chunks(PACKET).filter(|p| pid(p) == VIDEO).count();
     assert_eq!(video.packets, packets as u64);
+}
+
+#[test]
+fn nothing_but_its_table_belongs_on_a_tables_pid() {
+    let count = |bytes: &[u8], name| {
+        let report = inspect(bytes);
+        report.checks.iter().find(|check| check.name == name).expect("a check").count
+    };
+    let mut bytes = CLIP.to_vec();
+    let packet = bytes.chunks_mut(PACKET).filter(|p| pid(p) == 0).nth(1).expect("a second");
+    packet[5] = 0x42;
+    association(packet, 0, &[(1, MAP)]);
+    assert_eq!(count(CLIP, "PAT_error"), 0);
+    assert_ne!(count(&bytes, "PAT_error"), 0, "a table of services");
+    assert_eq!(count(&bytes, "CRC_error"), 0);
+    // Scrambled ones cannot be read.
+    for (of, name) in [(0, "PAT_error"), (MAP, "PMT_error")] {
+        let mut bytes = CLIP.to_vec();
+        let packet = bytes.chunks_mut(PACKET).filter(|p| pid(p) == of).nth(1).expect("a second");
+        packet[3] |= 0x80;
+        assert_ne!(count(&bytes, name), 0, "{name}");
+        let other = if of == 0 { "PMT_error" } else { "PAT_error" };
+        assert_eq!(count(&bytes, other), count(CLIP, other), "{name}");
+    }
+}
+
+#[test]
+fn a_reader_that_was_told_the_format_does_not_look_for_it() {
+    let formats = [Format::Ts188, Format::Ts192, Format::MpegVideo, Format::Avi];
+    for format in formats {
+        assert_eq!(Reader::with_format(format).format(), Some(format));
+    }
+    let (mut reader, mut lists) = (Reader::new(), FrameLists::new());
+    assert_eq!(reader.format(), None);
+    reader.push(CLIP, &mut lists).expect("its format is known");
+    assert_eq!(reader.format(), Some(Format::Ts188));
 }

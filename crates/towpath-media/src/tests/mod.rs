@@ -7,6 +7,8 @@ mod containers;
 mod count;
 mod garbage;
 mod log;
+mod plans;
 mod play;
+mod program_streams;
 mod splice;
 mod whole;

@@ -308,4 +308,31 @@ mod tests {
         let every: vec::Vec<u64> = frames.grouped(1).sums().to_vec();
         assert_eq!(every, frames.sums());
     }
+
+    #[test]
+    fn delays_are_told_in_ticks_and_ticks_in_seconds() {
+        let trace = Trace::from_groups([(7, 1), (9, 1)], 1000).expect("trace");
+        let ticks = |ns| trace.ticks(Duration::from_nanos(ns));
+        assert_eq!([0, 1, 1_000_000, 1_000_001, 2_500_000_000].map(ticks), [0, 1, 1, 2, 2500]);
+        assert_eq!(trace.ticks(Duration::MAX), DURATION_TICKS_MAX);
+        assert_eq!(trace.seconds(2500).to_bits(), 2.5_f64.to_bits());
+    }
+
+    #[test]
+    fn groups_may_come_together_and_never_back() {
+        let trace = Trace::from_groups([(7, 1), (7, 2), (10, 4)], 1000).expect("trace");
+        assert_eq!((trace.times(), trace.sums()), (&[0, 3][..], &[0, 3, 7][..]));
+        assert_eq!((trace.duration(), trace.slot(), trace.ticks_per_second()), (6, None, 1000));
+        let back = Trace::from_groups([(7, 1), (9, 2), (8, 4)], 1000);
+        let (index, what) = (3, "time");
+        assert_eq!(back, Err(TraceError::Backwards { index, what, value: 8, before: 9 }));
+        // Taken together they last as long.
+        let pair = Trace::from_groups([(0, 1), (5, 2), (6, 4), (9, 1)], 10).expect("trace");
+        let grouped = pair.grouped(2);
+        assert_eq!((grouped.times(), grouped.sums()), (&[0, 6][..], &[0, 3, 8][..]));
+        assert_eq!((grouped.duration(), grouped.largest(), grouped.groups()), (12, 5, 2));
+        let even = Trace::uniform([1, 2, 3, 4, 5], FrameRate::TWENTY_FIVE).expect("trace");
+        assert_eq!(even.grouped(2).duration(), 6 * 1_080_000);
+        assert_eq!(even.grouped(0), even);
+    }
 }

@@ -213,4 +213,22 @@ mod tests {
         assert_eq!((rate.scaled(1, 0), ExactRate::new(1 << 63, 1)), (None, None));
         assert!(ExactRate::new(1 << 62, 1).is_some());
     }
+
+    #[test]
+    fn fractions_are_in_their_lowest_terms_and_say_what_they_are() {
+        let rate = FrameRate::new(60_000, 2002).expect("rate");
+        assert_eq!((rate.num(), rate.den()), (30_000, 1001));
+        assert_eq!(alloc::format!("{:?}", ExactRate::new(6, 4).expect("rate")), "3/2 B/tick");
+        let large = 1_u128 << 100;
+        for (a, b, common) in [
+            (0, 7, 7),
+            (7, 0, 7),
+            (12, 18, 6),
+            (large * 3, large * 5, large),
+            (large * 6, 9, 3),
+            (35, large, 1),
+        ] {
+            assert_eq!((gcd(a, b), gcd(b, a)), (common, common), "{a} and {b}");
+        }
+    }
 }

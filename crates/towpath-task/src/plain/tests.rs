@@ -231,3 +231,24 @@ fn arrays_of_values_are_their_values() {
     <[u16; 2]>::read(&[1, 0, 2, 0], Order::Little, &mut out);
     assert_eq!(out, [[1, 2]]);
 }
+
+#[test]
+fn records_are_received_where_there_is_room_for_all_of_them() {
+    let (mut task, _side) = enrol(&mut Stage::new(), 1);
+    let own = task.id();
+    let body =
+        |n: u8| Body { kind: n, mass: f64::from(n), at: [0, 1, 2].map(|k| k - i16::from(n)) };
+    let bodies: Vec<Body> = (1..=4).map(body).collect();
+    let mut out = [Body::ZERO; 3];
+    for count in [1, 3] {
+        out.fill(Body::ZERO);
+        task.send_slice(own, 1, &bodies[..count]).unwrap();
+        let got = task.recv_slice_into(&ANY, &mut out).unwrap();
+        assert_eq!((got.len, &out[..count]), (15 * count, &bodies[..count]));
+        assert!(out[count..].iter().all(|body| *body == Body::ZERO));
+    }
+    task.send_slice(own, 1, &bodies).unwrap();
+    let long = task.recv_slice_into(&ANY, &mut out).unwrap_err();
+    assert_eq!(long, RecvError::TooLong { len: 60, room: 45 });
+    assert_eq!(*task.recv_slice::<Body>(&ANY).unwrap(), bodies[..]);
+}

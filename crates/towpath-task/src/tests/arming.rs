@@ -75,6 +75,7 @@ fn a_task_that_has_settled_is_woken_by_what_comes_and_looks_at_it_first() {
     let (mut a, _a_side, mut b, mut b_side) = with_ring();
     while !b.settle().unwrap() {}
     assert!(b.is_armed() && !is_readable(&b) && b.wakes_at().is_none());
+    assert!(b.waits.attention, "the next receive is to say that it runs again");
     a.send(b.id(), 1, b"by the ring").unwrap();
     assert!(is_readable(&b));
     let before = b.came();

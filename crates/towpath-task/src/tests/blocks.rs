@@ -164,6 +164,14 @@ fn a_message_as_long_as_a_block_may_be_goes_by_the_ring_and_a_longer_one_does_no
     let longer = a.start_send_bytes(b.id(), 2, &vec![2; block + 1]).unwrap();
     assert!(a.is_over(&longer).unwrap());
     assert_eq!((counter(&a, "sent_by_ring"), counter(&a, "sent_by_daemon")), (1, 1));
+    let used = |a: &Task| a.home.as_ref().unwrap().arena().used();
+    a.rings.reclaim();
+    let before = used(&a);
+    let longest = a.loan(block).unwrap();
+    assert_eq!((longest.len(), used(&a)), (block, before + block), "it stands there");
+    let longer = a.loan(block + 1).unwrap();
+    assert_eq!((longer.len(), used(&a)), (block + 1, before + block));
+    drop((longest, longer));
     // What may stay long with the program: blocks that are read in place, and those alone.
     a.rings.reclaim();
     assert!(a.spare_loan(towpath_io::shared::SHORT_MAX).is_none());

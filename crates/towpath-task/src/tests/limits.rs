@@ -64,13 +64,19 @@ fn a_send_that_has_begun_ends_before_anything_else_is_sent() {
 
 #[test]
 fn a_multicast_reaches_all_or_none() {
+    for both in [&b"both"[..], b""] {
+        reaches_all_or_none(both);
+    }
+}
+
+fn reaches_all_or_none(both: &[u8]) {
     let (mut task, mut side, p) = full_task(&mut Stage::new());
     let q = p.host().task(2).unwrap();
     task.send(p, 1, &[1; FIRST]).unwrap();
     let none = task.multicast(&[p], Envelope::tag(2), &[b"none"]);
     assert!(matches!(none, Err(SendError::Full(_))), "{none:?}");
     // One of them has credit: the other gets it later.
-    task.multicast(&[p, q], Envelope::tag(3), &[b"both"]).unwrap();
+    task.multicast(&[p, q], Envelope::tag(3), &[both]).unwrap();
     relieve(&mut task, &mut side, p);
     task.send(p, 4, b"goes on").unwrap();
     let mut casts = 0;
@@ -87,7 +93,7 @@ fn a_multicast_reaches_all_or_none() {
         }
     }
     assert_eq!(casts, 1);
-    let expected = [(0, 1, vec![1; FIRST]), (1, 3, b"both".to_vec()), (2, 4, b"goes on".to_vec())];
+    let expected = [(0, 1, vec![1; FIRST]), (1, 3, both.to_vec()), (2, 4, b"goes on".to_vec())];
     assert_eq!(to_p, expected);
 }
 

@@ -174,6 +174,22 @@ fn what_some_start_and_others_wait_for_comes_together() {
 }
 
 #[test]
+fn barriers_by_words_send_nothing() {
+    let sent = each(|task, team| {
+        for _ in 0..PRACTICE {
+            team.barrier(task).unwrap();
+        }
+        let before = team.sent();
+        assert!(team.meets_by_words() && before.messages > 0);
+        for _ in 0..5 {
+            team.barrier(task).unwrap();
+        }
+        (before, team.sent())
+    });
+    assert!(sent.iter().all(|(before, after)| before == after), "{sent:?}");
+}
+
+#[test]
 fn a_task_that_waits_hears_of_a_barrier_by_words() {
     let ended = each(|task, team| {
         for _ in 0..PRACTICE {

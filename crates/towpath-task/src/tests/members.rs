@@ -7,12 +7,17 @@ use towpath_vm::collective::{
     Collective, CollectiveError, Element, Function, NOTICE, Operation, Operator, Standing, Step,
     Team as Layout,
 };
-use towpath_vm::talk::{ToDaemon, ToTask, WatchEvent};
-use towpath_wire::talk::Header;
+use towpath_vm::talk::{
+    Answer, Question, RegistryAnswer, RegistryOp, ToDaemon, ToTask, WatchEvent,
+};
+use towpath_wire::talk::{CONTEXT_OWN, Header};
 use towpath_wire::{HostId, TaskId};
 
-use super::actors::{enrol, header};
+use super::actors::{all, crowd, enrol, header};
 use super::stage::{Heard, LONG, Side, Stage};
+use crate::job::Job;
+use crate::meeting::PRACTICE;
+use crate::task::Task;
 use crate::team::settings;
 use crate::team_error::TeamError;
 
@@ -34,6 +39,61 @@ fn nothing_is_kept_of_members_that_have_ended() {
         assert_eq!(task.ends.kept(), 0);
         while side.heard().is_some() {}
     }
+}
+
+/// Answers the questions of a task that joins a group, and waits until it is frozen.
+fn group(side: &mut Side, members: &[Option<TaskId>], context: u32) {
+    let mut ask = |answer| {
+        loop {
+            if let Heard::Control(ToDaemon::Ask { number, question }) = side.hear() {
+                side.say(&ToTask::Answer { number, answer: Ok(Answer::Registry(answer)) });
+                return question;
+            }
+        }
+    };
+    let joins = ask(RegistryAnswer::Instance(0));
+    assert_eq!(joins, Question::Registry(RegistryOp::Join("solvers".into())));
+    let members = members.to_vec();
+    let freezes = ask(RegistryAnswer::Members { members, version: 1, context });
+    let count = 2;
+    assert_eq!(freezes, Question::Registry(RegistryOp::Freeze { group: "solvers".into(), count }));
+}
+
+#[test]
+fn a_group_is_a_team_in_a_context_of_its_own_in_the_order_of_ranks() {
+    for context in [5, 5 | CONTEXT_OWN] {
+        let (mut tasks, mut sides) = crowd(2);
+        let ids: Vec<_> = tasks.iter().map(Task::id).collect();
+        let members = [Some(ids[0]), Some(ids[1])];
+        std::thread::scope(|scope| {
+            scope.spawn(|| sides.iter_mut().for_each(|side| group(side, &members, context)));
+            all(&mut tasks, |n, task| {
+                // The one that was instance 0 has the higher rank.
+                let team = Job::meet(task, "solvers", 1 - n as u32, 2).unwrap();
+                assert_eq!((team.rank(), team.members()), (1 - n as u32, &[ids[1], ids[0]][..]));
+            });
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| group(&mut sides[0], &members, context));
+            let team = tasks[0].team("solvers", 2).unwrap();
+            assert_eq!((team.peers.context, team.size()), (5 | CONTEXT_OWN, 2));
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| group(&mut sides[0], &[members[0], None], context));
+            let hole = tasks[0].team("solvers", 2).unwrap_err();
+            assert!(matches!(hole, TeamError::Hole { instance: 1, size: 2 }), "{hole}");
+        });
+    }
+}
+
+#[test]
+fn a_member_alone_meets_nobody() {
+    let (mut task, _side) = enrol(&mut Stage::new(), 1);
+    let mut team = task.team_of(&[task.id()]).unwrap();
+    for _ in 0..4 * PRACTICE {
+        team.barrier(&mut task).unwrap();
+    }
+    assert!(!team.meets_by_words());
 }
 
 /// More than goes out without having been asked for.

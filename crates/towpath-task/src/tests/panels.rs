@@ -8,7 +8,7 @@ use towpath_vm::talk::{
     WatchEvent,
 };
 
-use super::actors::with_ring;
+use super::actors::{all, crowd, with_ring};
 use super::stage::{Heard, Side};
 use crate::panel::{OverWhy, Panel, PanelError, Parameter, Series, Told, View};
 use crate::task::Task;
@@ -85,9 +85,14 @@ fn another_task_sees_steers_and_follows() {
             let mut view = View::open_within(&mut b, "heat", PATIENCE).unwrap();
             assert_eq!(value_of(&view), "1");
             assert_eq!((view.name(), view.series().len(), view.panel()), ("heat", 1, found_at));
+            assert!(!view.has_kept(), "one point is kept");
+            assert_eq!(view.read("power", "2.5").unwrap().to_bits(), 2.5_f64.to_bits());
+            view.read("power", "much").unwrap_err();
+            view.read("force", "2.5").unwrap_err();
             let first = view.next(&mut b, Some(PATIENCE)).unwrap();
             let Some(Told::Point(point)) = first else { panic!("{first:?}") };
             assert_eq!((point.at, &point.values[..], point.lost), (0.0, &[300.0][..], 0));
+            assert!(view.has_kept());
             let high = view.set(&mut b, "power", 11.0).unwrap_err();
             assert_eq!(high.to_string(), "power: 11 is not from 0 to 10");
             let none = view.set(&mut b, "force", 11.0).unwrap_err();
@@ -191,4 +196,86 @@ fn names_versions_and_lists_are_checked() {
         let told = looks.join().unwrap();
         assert_eq!(told, [("heat".to_owned(), a.id()), ("wave".to_owned(), a.id())]);
     });
+}
+
+#[test]
+fn members_agree_on_what_the_first_of_them_has() {
+    let (mut tasks, _sides) = crowd(3);
+    let members: Vec<_> = tasks.iter().map(Task::id).collect();
+    all(&mut tasks, |n, task| {
+        let mut team = task.team_of(&members).unwrap();
+        let mut panel = Panel::new("heat").unwrap();
+        let power = panel.parameter(Parameter::real("power", 1.0).between(0.0, 10.0)).unwrap();
+        let force = panel.parameter(Parameter::real("force", 3.0)).unwrap();
+        let mut agree = |panel: &mut Panel| {
+            let is_new = panel.agree(task, &mut team).unwrap();
+            (is_new, panel.value(power).unwrap(), panel.value(force).unwrap())
+        };
+        assert_eq!(agree(&mut panel), (false, 1.0, 3.0));
+        panel.set(force, 4.0 + n as f64).unwrap();
+        assert_eq!(agree(&mut panel), (true, 1.0, 4.0), "what the others set is theirs");
+        assert_eq!(agree(&mut panel), (false, 1.0, 4.0));
+        panel.set(power, 11.0).unwrap_err();
+        assert_eq!(agree(&mut panel), (false, 1.0, 4.0));
+    });
+}
+
+/// A panel of the first task, and a view of it of the second.
+fn followed(a: &mut Task, a_side: &mut Side, b: &mut Task, b_side: &mut Side) -> (Panel, View) {
+    let mut panel = shown(a, a_side);
+    let found = mail(a);
+    let view = std::thread::scope(|scope| {
+        let opens = scope.spawn(|| View::open_within(b, "heat", PATIENCE).unwrap());
+        answer(b_side, |_| found);
+        while !opens.is_finished() {
+            panel.serve(a).unwrap();
+            std::thread::yield_now();
+        }
+        opens.join().unwrap()
+    });
+    assert_eq!(panel.followers().collect::<Vec<_>>(), [b.id()]);
+    (panel, view)
+}
+
+#[test]
+fn who_closes_its_view_is_told_no_more() {
+    let (mut a, mut a_side, mut b, mut b_side) = with_ring();
+    let (mut panel, view) = followed(&mut a, &mut a_side, &mut b, &mut b_side);
+    std::thread::scope(|scope| {
+        let closes = scope.spawn(|| view.close(&mut b).unwrap());
+        while panel.followers().count() > 0 {
+            panel.serve(&mut a).unwrap();
+            std::thread::yield_now();
+        }
+        closes.join().unwrap();
+    });
+    std::thread::scope(|scope| {
+        let takes_away = scope.spawn(|| {
+            answer(&mut a_side, |op| {
+                assert!(matches!(op, RegistryOp::Delete { .. }), "{op:?}");
+                RegistryAnswer::Done
+            });
+        });
+        panel.finish(&mut a).unwrap();
+        takes_away.join().unwrap();
+    });
+}
+
+#[test]
+fn a_follower_that_takes_nothing_is_told_the_end_alone() {
+    let (mut a, mut a_side, mut b, mut b_side) = with_ring();
+    let (mut panel, mut view) = followed(&mut a, &mut a_side, &mut b, &mut b_side);
+    let to = b.id();
+    while a.try_send(to, 1, b"something else").unwrap() {}
+    panel.push(&mut a, crate::panel::SeriesId(0), 0.0, &[300.0]).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer(&mut a_side, |_| RegistryAnswer::Done));
+        panel.finish_within(&mut a, Duration::from_millis(1)).unwrap();
+    });
+    while b.try_recv(&super::actors::ANY.tag(1)).unwrap().is_some() {}
+    b.poll().unwrap();
+    a.poll().unwrap();
+    let told = view.next(&mut b, Some(PATIENCE)).unwrap();
+    assert_eq!(told, Some(Told::Over(OverWhy::Ended)));
+    panel.finish(&mut a).unwrap();
 }

@@ -53,7 +53,7 @@ pub(super) fn with_played_peers<const N: usize>() -> (Task, Side, [Peer; N]) {
 
 impl Peer {
     /// Sends an empty message with this tag; false: there is no room.
-    fn send(&mut self, tag: i64) -> bool {
+    pub(super) fn sends(&mut self, tag: i64) -> bool {
         let sent = self.out.push(&Head { tag, ..head(self.next, 0, 0) }, &[]).is_ok();
         self.next += u32::from(sent);
         sent
@@ -61,7 +61,7 @@ impl Peer {
 
     /// Sends as many as there is room for.
     fn flood(&mut self, tag: i64) {
-        while self.send(tag) {}
+        while self.sends(tag) {}
     }
 }
 
@@ -81,7 +81,7 @@ fn who_always_has_something_keeps_nobody_else_waiting() {
         // Whichever ring it is; one message at a time, between two that flood.
         for at in 0..3 {
             let other = peers[at].side.id;
-            peers[at].send(1);
+            peers[at].sends(1);
             let rest = |peers: &mut [Peer]| {
                 for (_, peer) in peers.iter_mut().enumerate().filter(|(i, _)| *i != at) {
                     peer.flood(1);
@@ -99,8 +99,8 @@ fn who_always_has_something_keeps_nobody_else_waiting() {
 fn what_stands_behind_something_that_nobody_asks_for_comes_too() {
     let (mut task, _side, [mut one, mut other]) = with_played_peers();
     let behind = SLOTS / 2;
-    (0..behind).for_each(|_| assert!(other.send(2)));
-    assert!(other.send(1));
+    (0..behind).for_each(|_| assert!(other.sends(2)));
+    assert!(other.sends(1));
     let count = received_until(&mut task, other.side.id, || one.flood(1));
     // Some of them at every look elsewhere.
     assert!(count <= behind * LOOKS as usize, "received after {count} others");
@@ -119,7 +119,7 @@ fn what_comes_by_a_daemon_does_not_keep_a_ring_waiting() {
     };
     by_daemon(100);
     task.poll().unwrap();
-    assert!(one.send(1));
+    assert!(one.sends(1));
     let count = received_until(&mut task, one.side.id, || by_daemon(2));
     assert!(count <= 4 * LOOKS as usize, "received after {count} others");
 }
@@ -144,6 +144,7 @@ fn the_daemon_hears_of_a_ring_that_makes_no_sense() {
         peer.out.push(&piece, &[0; 8]).unwrap();
         assert!(task.recv_timeout(&ANY, Duration::from_millis(1)).unwrap().is_none());
         assert_eq!(task.route(to), Route::Daemon, "{offset} of {total}");
+        assert!(task.counters().contains(&("rings_corrupt", 1)));
         task.send(to, 2, b"by the daemon").unwrap();
         let failed = Heard::Control(ToDaemon::RingFailed { peer: to });
         assert_eq!(side.hear(), failed);

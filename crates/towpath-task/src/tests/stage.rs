@@ -220,8 +220,14 @@ impl Side {
 
 /// Gives both tasks a ring.
 pub(crate) fn ring(a: &mut Side, b: &mut Side) {
+    ring_after(a, b, || ());
+}
+
+/// The same, with something done between the two.
+pub(crate) fn ring_after(a: &mut Side, b: &mut Side, between: impl FnOnce()) {
     let PairFds { own_half, peer_half, peer_segment, peer_bell } = a.offer_ring(b);
     let fds = [own_half, peer_half, peer_segment, peer_bell];
+    between();
     b.say_with(&ToTask::Ring { peer: a.id }, &fds);
 }
 

@@ -78,7 +78,63 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(number: u32) -> Self {
-        Self { id: HostId::new(2, 1).unwrap().task(number).unwrap(), stream: None, next: 0 }
+        Self::on(2, number)
+    }
+
+    /// On the host in that slot.
+    pub(super) fn on(slot: u16, number: u32) -> Self {
+        Self { id: HostId::new(slot, 1).unwrap().task(number).unwrap(), stream: None, next: 0 }
+    }
+
+    /// It asks `task` for a stream, and gets one.
+    pub(super) fn joined(mut self, task: &mut Task, side: &mut Side) -> Self {
+        self.asks(side);
+        let (ports, _) = answers(task, side, 1);
+        self.dial(task, ports[0].1);
+        self
+    }
+
+    /// The kernel takes little of what it is sent. (Left to grow, the kernel's buffers hold about
+    /// as much as the stream's, or more.)
+    pub(super) fn reads_little(&self, task: &mut Task) {
+        let socket = task.routes.open(self.id).and_then(|stream| stream.share()).unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, 64 << 10).unwrap();
+        let socket = self.stream.as_ref().unwrap().share().unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 64 << 10).unwrap();
+    }
+
+    /// Sends it so much that the kernel does not take all of it now: half of a stream's own room.
+    pub(super) fn is_filled(&self, task: &mut Task) {
+        self.reads_little(task);
+        let filling = vec![1; 50_000];
+        for _ in 0..40 {
+            let parts: &[&[u8]] = &[&filling];
+            let mut header = task.header(self.id, Envelope::tag(1), parts);
+            assert_eq!(task.push_stream(&mut header, parts), Ok(true));
+        }
+        assert!(!task.has_written(self.id));
+    }
+
+    /// Reads messages until one with this tag is whole; its bytes.
+    pub(super) fn reads_until(&mut self, tag: i64) -> Vec<u8> {
+        let stream = self.stream.as_mut().unwrap();
+        let mut whole = Vec::new();
+        loop {
+            stream.woken();
+            while let Some(piece) = stream.head() {
+                let header = piece.header;
+                if header.tag == tag {
+                    assert_eq!(header.offset, whole.len() as u64, "in order");
+                    whole.extend_from_slice(piece.payload);
+                }
+                stream.take();
+                stream.flush();
+                if header.tag == tag && whole.len() as u64 == header.total {
+                    return whole;
+                }
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// It asks for a stream.
@@ -325,22 +381,8 @@ fn a_message_that_a_stream_did_not_take_whole_goes_whole_by_the_daemons() {
 fn a_multicast_that_streams_have_taken_reaches_the_others_though_there_is_no_room_to_wait() {
     let mut stage = Stage::new();
     let (mut task, mut side) = enrol(&mut stage, 1);
-    let mut peer = Peer::new(1);
-    peer.asks(&mut side);
-    let (ports, _) = answers(&mut task, &mut side, 1);
-    peer.dial(&mut task, ports[0].1);
-    // It reads nothing, and the kernel takes little of what follows: half of a stream's own room.
-    // (Left to grow, the kernel's buffers hold about as much as the stream's, or more.)
-    let socket = task.routes.open(peer.id).and_then(|stream| stream.share()).unwrap();
-    rustix::net::sockopt::set_socket_send_buffer_size(&socket, 64 << 10).unwrap();
-    let socket = peer.stream.as_ref().unwrap().share().unwrap();
-    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 64 << 10).unwrap();
-    let filling = vec![1; 50_000];
-    for _ in 0..40 {
-        let parts: &[&[u8]] = &[&filling];
-        let mut header = task.header(peer.id, Envelope::tag(1), parts);
-        assert_eq!(task.push_stream(&mut header, parts), Ok(true));
-    }
+    let peer = Peer::new(1).joined(&mut task, &mut side);
+    peer.is_filled(&mut task);
     let sender = side.id.host().task(99).unwrap();
     side.piece(&header(sender, task.id(), 50, 0, 100), &[5; 100]);
     let other = peer.id.host().task(77).unwrap();

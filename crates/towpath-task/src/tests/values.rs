@@ -70,10 +70,12 @@ fn parts_of_arrays_go_where_they_belong() {
         let part = team.scatter_counts(task, 2, root).unwrap();
         assert!(part == [&all[..1], &[], &all[1..]][n]);
         let rank = n as u8;
-        let mut from_all = [0; 3];
         let to_all = [0, 1, 2].map(|to| 10 * rank + to);
-        team.all_to_all_slice(task, &to_all, &mut from_all).unwrap();
-        assert_eq!(from_all, [rank, 10 + rank, 20 + rank]);
+        let pairs = to_all.map(|value| [value, value + 100]);
+        let mut from_all = [0; 6];
+        team.all_to_all_slice(task, pairs.as_flattened(), &mut from_all).unwrap();
+        let expected = [0, 1, 2].map(|from| [10 * from + rank, 10 * from + rank + 100]);
+        assert_eq!(from_all, *expected.as_flattened());
         // To rank k go k values.
         let from_all = team.all_to_all_counts(task, &to_all, &[0, 1, 2]).unwrap();
         let expected: Vec<Vec<u8>> = match n {

@@ -60,3 +60,30 @@ impl Peaks {
         self.series
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_beyond_a_buffer_is_counted_and_the_first_places_kept() {
+        let mut fill = FillReport::new(10);
+        for (bytes, offset) in [(10, 1), (11, 2), (3, 3)] {
+            fill.note(bytes, offset);
+        }
+        assert_eq!((fill.max_bytes, fill.overflows, &fill.first_offsets[..]), (11, 1, &[2][..]));
+        (0..40).for_each(|offset| fill.note(12, offset));
+        assert_eq!((fill.overflows, fill.first_offsets.len()), (41, OFFSETS_MAX));
+    }
+
+    #[test]
+    fn of_each_bin_the_most_is_kept() {
+        let bin = CLOCK_HZ / 20;
+        let mut peaks = Peaks::new();
+        for (at, value) in [(0, 3), (5, 7), (bin - 1, 2), (bin, 4), (3 * bin + 5, 9)] {
+            peaks.add(at, value);
+        }
+        assert_eq!(peaks.finish().bins, [7, 4, 0, 9]);
+        assert!(Peaks::new().finish().bins.is_empty());
+    }
+}

@@ -85,3 +85,33 @@ impl TransportBuffer {
         (self.fill, self.series.finish())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_served_one_after_the_other_at_the_rate() {
+        // A byte in 27 ticks.
+        let mut server = Server::new(8_000_000);
+        assert_eq!((server.backlog(0), server.ticks(10)), (0, 270));
+        assert_eq!(server.serve(1000, 10), 1270);
+        assert_eq!(server.serve(1100, 5), 1405, "behind the first");
+        assert_eq!([1000, 1270, 1378, 1405, 2000].map(|at| server.backlog(at)), [15, 5, 1, 0, 0]);
+        assert_eq!(server.serve(3000, 1), 3027);
+        server.restart();
+        assert_eq!((server.backlog(0), server.serve(0, 1)), (0, 27));
+    }
+
+    #[test]
+    fn a_transport_buffer_holds_what_has_not_left_and_nothing_of_before_a_restart() {
+        let mut buffer = TransportBuffer::new(8_000_000);
+        let leaves = [0, 0, 0].map(|at| buffer.packet(at, 7));
+        assert_eq!(leaves, [27 * 188, 2 * 27 * 188, 3 * 27 * 188]);
+        buffer.restart();
+        assert_eq!(buffer.packet(0, 8), 27 * 188);
+        let (fill, series) = buffer.report();
+        assert_eq!((fill.max_bytes, fill.overflows, &fill.first_offsets[..]), (564, 1, &[7][..]));
+        assert_eq!(series.bins, [564]);
+    }
+}

@@ -113,3 +113,67 @@ impl Access {
         self.ended.into_iter().take(len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamped(access: &mut Access, n: u64) {
+        access.stamp(10 * n, (Some(n.cast_signed()), None), n as u16);
+    }
+
+    #[test]
+    fn of_many_stamps_the_newest_wait() {
+        // Of those at 0, 10 and so on, the first six are gone.
+        for (at, pts) in [(59, None), (60, Some(6)), (69, Some(6)), (210, Some(21))] {
+            let mut access = Access::new(3);
+            (0..STAMPS_MAX as u64 + 6).for_each(|n| stamped(&mut access, n));
+            access.begin(at);
+            access.end(1000);
+            let frame = access.take_ended().next().expect("a frame");
+            assert_eq!(frame.pts, pts, "{at}");
+        }
+        // A stamp is one picture's: the next one has none before the next packet.
+        let mut access = Access::new(3);
+        (0..3).for_each(|n| stamped(&mut access, n));
+        for (at, pts) in [(12, Some(1)), (15, None), (20, Some(2)), (30, None)] {
+            access.begin(at);
+            access.begin(99);
+            access.end(at + 1);
+            let frame = access.take_ended().next().expect("a frame");
+            assert_eq!((frame.pts, frame.stream), (pts, 3), "{at}");
+        }
+        assert!(!access.has_ended());
+    }
+
+    #[test]
+    fn what_is_no_frame_leaves_the_damage() {
+        let mut access = Access::new(3);
+        access.key();
+        access.slice(FrameType::P);
+        access.damaged();
+        access.discard(7);
+        access.end(7);
+        assert!(!access.has_ended(), "it has no bytes");
+        access.end(9);
+        let frame = access.take_ended().next().expect("a frame");
+        assert_eq!((frame.start, frame.size, frame.stream), (7, 2, 3));
+        assert!(frame.damaged && !frame.key);
+        access.end(20);
+        assert!(!access.take_ended().next().expect("a frame").damaged, "of one frame");
+    }
+
+    #[test]
+    fn the_slice_that_needs_most_tells_the_kind_and_a_header_stands_where_it_ends() {
+        let mut access = Access::new(3);
+        access.end(5);
+        assert_eq!(access.take_ended().count(), 1);
+        for kind in [FrameType::I, FrameType::B, FrameType::P] {
+            access.slice(kind);
+        }
+        access.vbv_delay(7, 17);
+        access.end(30);
+        let frame = access.take_ended().next().expect("a frame");
+        assert_eq!((frame.kind, frame.vbv_delay, frame.head), (FrameType::B, Some(7), 12));
+    }
+}

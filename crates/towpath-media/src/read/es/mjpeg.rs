@@ -235,4 +235,16 @@ mod tests {
             assert_eq!(prefix(&bytes), Some(at));
         }
     }
+
+    #[test]
+    fn a_marker_is_found_wherever_it_stands() {
+        for len in 0..100 {
+            let mut bytes = std::vec![0x7F; len];
+            assert_eq!(prefix(&bytes), None);
+            for at in (0..len).rev() {
+                bytes[at] = 0xFF;
+                assert_eq!(prefix(&bytes), Some(at), "{at} of {len}");
+            }
+        }
+    }
 }

@@ -223,3 +223,48 @@ impl UnitCodec for MpegVideo {
         core::mem::take(&mut self.news).then_some(self.told).flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Width, height, a code of the frame rate, and the rest of a sequence header.
+    fn header(width: u64, height: u64, rate: u64) -> [u8; 8] {
+        // A rate of 1000 units, a marker, a buffer of 20 units.
+        let bits = width << 52 | height << 40 | 1 << 36 | rate << 32 | 1000 << 14 | 1 << 13;
+        (bits | 20 << 3).to_be_bytes()
+    }
+
+    fn told(bytes: &[u8]) -> Option<(u32, u32, u32, u64, u64)> {
+        let mut video = MpegVideo::new();
+        video.sequence_header(bytes);
+        let v = video.video;
+        let told = (v.width, v.height, v.fps_num, v.rate_bps, v.buffer_bytes);
+        video.sequence.then_some(told)
+    }
+
+    #[test]
+    fn a_sequence_header_tells_what_it_holds_or_nothing() {
+        let of = |width, height, rate| told(&header(width, height, rate));
+        assert_eq!(of(352, 288, 3), Some((352, 288, 25, 400_000, 40_960)));
+        assert_eq!(of(352, 288, 15), Some((352, 288, 0, 400_000, 40_960)), "no rate of these");
+        assert_eq!((of(0, 288, 3), of(352, 0, 3)), (None, None));
+        assert_eq!(told(&header(352, 288, 3)[..7]), None, "it is cut off");
+    }
+
+    #[test]
+    fn a_pictures_delay_is_sixteen_bits_behind_its_type() {
+        for (bytes, delay) in [
+            (&[PICTURE, 0, 0x08, 0, 0][..], Some(0)),
+            (&[PICTURE, 0xFF, 0xCF, 0x12, 0x34], Some(7 << 13 | 0x12 << 5 | 0x34 >> 3)),
+            (&[PICTURE, 0, 0x0F, 0xFF, 0xF8], None),
+            (&[PICTURE, 0, 0x0F, 0xFF], None),
+        ] {
+            let (mut video, mut access) = (MpegVideo::new(), Access::new(0));
+            video.picture(Unit { bytes, at: 0, long: false }, &mut access);
+            access.end(10);
+            let frame = access.take_ended().next().expect("a frame");
+            assert_eq!(frame.vbv_delay, delay, "{bytes:?}");
+        }
+    }
+}
