@@ -32,7 +32,7 @@ fn fails(node: &mut Node, host: HostId, now: Instant, failure: ConnectFailure) -
 }
 
 /// A node, and three others of which it knows.
-fn four() -> (Node, [HostId; 3], HeapMemory) {
+pub(super) fn four() -> (Node, [HostId; 3], HeapMemory) {
     let (mut node, two, memory) = node();
     let more = [3, 4].map(|slot| {
         let id = HostId::new(slot, slot.into()).expect("a host");

@@ -13,7 +13,7 @@ use super::{NOW, append, events, node};
 use crate::{Node, NodeEvent};
 
 /// One that follows the first of three others; who may lead where `is_shared`: the first two.
-fn following(is_shared: bool) -> (Node, [HostId; 3]) {
+pub(super) fn following(is_shared: bool) -> (Node, [HostId; 3]) {
     let (mut node, two, _) = node();
     let more = [3, 4].map(|slot| {
         let id = HostId::new(slot, slot.into()).expect("a host");
