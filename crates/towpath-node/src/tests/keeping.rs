@@ -375,3 +375,23 @@ fn of_five_that_vote_two_can_be_done_without() {
     net.run(1200);
     assert!(!heard(&mut net, last));
 }
+
+#[test]
+fn where_another_one_is_followed_those_that_are_watched_are_looked_at_again() {
+    let (mut node, mut now) = keeper();
+    for (n, host) in [2, 3].into_iter().enumerate() {
+        node.peers.set_up(id(host), AssociationId(n as u32));
+    }
+    let mut looks = |node: &mut Node| {
+        node.peers.dirty = <_>::default();
+        node.settle_voting(now);
+        let looks = node.peers.any_dirty();
+        now += Duration::from_millis(1);
+        looks
+    };
+    looks(&mut node);
+    assert!(!looks(&mut node), "nothing has changed");
+    node.voting.follows = None;
+    assert!(looks(&mut node) && !looks(&mut node));
+    assert_eq!(node.voting.follows, Some(id(1)));
+}

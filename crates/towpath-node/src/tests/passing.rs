@@ -332,3 +332,29 @@ fn whoever_sends_more_than_was_granted_is_cut_off_only_where_it_does_so_itself()
         assert_eq!(way.node.peers.faulty.contains(&from), by_itself);
     }
 }
+
+#[test]
+fn with_a_connection_goes_what_depended_on_it_and_nothing_else() {
+    let stage = || {
+        let mut way = Way::new();
+        let next = way.next;
+        way.piece(10, 0, &[next]);
+        assert_eq!((way.node.data.relays.lists(), way.node.data.relays.passed_on.len()), (1, 1));
+        way
+    };
+    let (origin, from, next) = {
+        let way = stage();
+        (way.src.host(), way.from, way.next.host())
+    };
+    let stranger = HostId::new(9, 9).expect("a host");
+    for (host, lists, passed_on, is_refused) in
+        [(stranger, 1, 1, false), (from, 0, 1, false), (next, 1, 0, true), (origin, 0, 0, false)]
+    {
+        let mut way = stage();
+        way.node.relays_over(NOW, host);
+        let relays = &way.node.data.relays;
+        assert_eq!((relays.lists(), relays.passed_on.len()), (lists, passed_on), "{host}");
+        assert_eq!(relays.passing_bytes > 0, host != next, "{host}");
+        assert_eq!(way.answers().1, Vec::from_iter(is_refused.then_some(10)), "{host}");
+    }
+}
