@@ -312,3 +312,16 @@ impl Node {
         (loads, all.next().is_some())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coding_is_used_where_anything_was_coded_here_or_there() {
+        let nothing = Coded { usual: "none".into(), rebuilt_there: 3, ..Coded::default() };
+        assert!(!nothing.is_used());
+        assert!(Coded { groups: 1, ..nothing.clone() }.is_used());
+        assert!(Coded { parities_received: 1, ..nothing }.is_used());
+    }
+}

@@ -121,6 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn one_that_leads_says_how_far_what_it_has_goes() {
+        let id = HostId::new(3, 3).unwrap();
+        assert_eq!(Purpose::Lead { id, term: 4, index: 7 }.kept(), Some((4, 7)));
+        for other in [Purpose::Join, Purpose::Rejoin, Purpose::Member(id), Purpose::Ended(id)] {
+            assert_eq!(other.kept(), None);
+        }
+    }
+
+    #[test]
     fn a_hello_is_read_by_hosts_of_its_build_and_the_others_learn_which_that_is() {
         let bytes = hello().encode("1.0 (a)");
         assert_eq!(Hello::decode(&bytes, "1.0 (a)"), Ok(hello()));

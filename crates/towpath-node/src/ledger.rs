@@ -194,3 +194,45 @@ impl Commits for Ledger {
         Some(Outcome::Committed(index, Ticket(index), command))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use towpath_vm::ControlLog;
+
+    use super::*;
+    use crate::voters::tests::host;
+
+    fn state() -> ControlState {
+        ControlState::new(ControlLog::found(host(1), 3000))
+    }
+
+    #[test]
+    fn the_state_is_written_anew_after_so_many_bytes_of_entries() {
+        let (state, mut ledger) = (state(), Ledger::new());
+        assert!(ledger.write(&state).expect("all that there is").replaces);
+        let [least, _] = COMPACT_AFTER;
+        let mut bytes = 0;
+        while bytes < least {
+            ledger.propose(Command::Network("[".repeat(50_000)));
+            let write = ledger.write(&state).expect("something is new");
+            assert_eq!((write.replaces, write.records.len()), (false, 1));
+            let Record::Entry(entry) = &write.records[0] else { panic!("{:?}", write.records) };
+            bytes += entry.size() + RECORD_COST;
+            ledger.wrote(write.number);
+            assert!(ledger.is_due() && ledger.poll().is_some());
+        }
+        let write = ledger.write(&state).expect("it is time");
+        assert!(write.replaces && matches!(write.records[..], [Record::Snapshot(_)]));
+        assert!(ledger.write(&state).is_none(), "nothing is new");
+    }
+
+    #[test]
+    fn where_the_state_is_too_long_nothing_is_written_and_nobody_waits_for_it() {
+        let (state, mut ledger) = (state(), Ledger::new());
+        assert!(!ledger.is_too_long());
+        ledger.is_too_long = true;
+        let ticket = ledger.propose(Command::Network(alloc::string::String::new()));
+        assert!(ledger.is_too_long() && ledger.write(&state).is_none() && ledger.is_due());
+        assert!(matches!(ledger.poll(), Some(Outcome::Committed(_, t, _)) if t == ticket));
+    }
+}

@@ -138,6 +138,24 @@ mod tests {
     }
 
     #[test]
+    fn where_no_tick_has_gone_by_none_was_counted() {
+        for (waits, now, due) in [(6, 10_049, true), (6, 10_049, false), (1, 10_220, false)] {
+            let mut ticking = resting(waits);
+            ticking.were_counted();
+            assert_eq!((ticking.take(at(now), due), ticking.were_counted()), (0, false));
+        }
+    }
+
+    #[test]
+    fn those_counted_early_are_not_counted_again_after_a_sleep() {
+        let mut ticking = resting(6);
+        assert_eq!(ticking.take(at(10_120), false), 2);
+        assert_eq!(ticking.take(at(60_000), true), 4, "six in all");
+        ticking.wait(3);
+        assert_eq!(ticking.take(at(90_000), true), 3, "those that it slept for");
+    }
+
+    #[test]
     fn news_end_the_rest() {
         let mut ticking = resting(6);
         ticking.sees((0, 0, 0));

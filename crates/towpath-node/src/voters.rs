@@ -258,4 +258,29 @@ pub(crate) mod tests {
         let two = Case { up: &[1, 2], voters: &[1, 2], ..CASE };
         assert_eq!(step(&two), Some(Step::Remove(id(2))), "one of two decides alone");
     }
+
+    #[test]
+    fn nobody_is_sent_the_log_whom_it_does_not_need() {
+        assert_eq!(step(&Case { up: &[1, 2], wanted: 1, ..CASE }), None);
+        let enough = Case { up: &[1, 2, 3, 4], voters: &[1, 2, 3], ..CASE };
+        assert_eq!(step(&enough), None, "a fourth one would decide nothing");
+        let waits = Case { up: &[1, 2, 3], voters: &[1, 2], unheard: &[3], ..CASE };
+        assert_eq!(step(&waits), None, "a third one will be there");
+    }
+
+    #[test]
+    fn a_replica_is_a_host_and_which_of_those_that_it_has_been() {
+        assert_eq!(replica_of(id(3), 5).0, id(3).to_raw() | 5);
+        let last = u64::from(TASK_MAX);
+        for which in [0, 5, last, last + 1, u64::MAX] {
+            let name = LogName { generation: 1, replica: replica_of(id(3), which).0 };
+            assert_eq!(host_of(ReplicaId(name.replica)), Some(id(3)), "{which}");
+            let later = HostId::new(3, 9);
+            for (host, is) in [(Some(id(3)), true), (Some(id(2)), false), (later, false)] {
+                assert_eq!(name.is_of(host), is, "{host:?}");
+            }
+        }
+        let nobody = LogName { generation: 1, replica: 0 };
+        assert!(host_of(ReplicaId(0)).is_none() && !nobody.is_of(None));
+    }
 }

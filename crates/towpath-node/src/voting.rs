@@ -12,6 +12,8 @@
 //! index, and sessions are not needed.
 
 mod rest;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -574,9 +576,8 @@ impl Voter {
         let is_up =
             |host: HostId| self.state.table().get(host).is_some_and(|h| h.state == HostState::Up);
         let me = self.replica.identity().id;
-        let voters = self.replica.members().voters.iter().filter(|id| **id != me);
-        let others: Vec<ReplicaId> =
-            voters.filter(|id| host_of(**id).is_some_and(is_up)).copied().collect();
+        let rest = self.replica.members().voters.iter().filter(|id| **id != me);
+        let others: Vec<_> = rest.filter(|id| host_of(**id).is_some_and(is_up)).copied().collect();
         if !others.is_empty() {
             // One of them may be gone: the next one is asked after an election's time.
             let other = others[self.passed as usize % others.len()];

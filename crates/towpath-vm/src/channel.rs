@@ -298,6 +298,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_code_has_packets_and_parities_within_bounds() {
+        let checks = |packets, parities| {
+            let code = Some(Code { packets, parities, adaptive: false });
+            ChannelSpec { code, ..ChannelSpec::default() }.check()
+        };
+        for (packets, parities) in [(1, 1), (16, 4), (8, 2)] {
+            assert_eq!(checks(packets, parities), Ok(()), "{packets}+{parities}");
+        }
+        for (packets, parities, why) in [
+            (0, 1, "0 packets coded, from 1 to 16"),
+            (17, 1, "17 packets coded, from 1 to 16"),
+            (8, 0, "0 parities, from 1 to 4"),
+            (8, 5, "5 parities, from 1 to 4"),
+        ] {
+            assert_eq!(checks(packets, parities), Err(why.into()));
+        }
+    }
+
+    #[test]
     fn a_reservation_lets_so_many_bits_through_in_the_long_run() {
         let (burst, within, until) = (3, Duration::from_millis(1), Until::Left);
         let of = |bytes, every| Reserve { bytes, every, burst, within, until }.bits_per_second();

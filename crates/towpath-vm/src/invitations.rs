@@ -141,3 +141,32 @@ impl Invitations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_of_the_list_counts_and_its_words_say_why_a_token_is_no_good() {
+        let issued = |nonce: u8| {
+            let (nonce, uses_max) = ([nonce; 16], Some(1));
+            Issued { nonce, expiry_unix_s: 9, uses_max, uses: 0 }
+        };
+        let mut list = Invitations::default();
+        assert!(list.issue(issued(1), 0) && list.issue(issued(2), 0));
+        assert_eq!(list.changes(), 2);
+        list.count(&[2; 16]);
+        list.count(&[3; 16]);
+        assert_eq!(list.changes(), 3);
+        let judge = |list: &Invitations, nonce: u8, at_unix_s| {
+            let verdict = list.judge(&Shown { nonce: [nonce; 16], at_unix_s });
+            verdict.map_err(NotGood::words)
+        };
+        assert_eq!(judge(&list, 1, 8), Ok(()));
+        assert_eq!(judge(&list, 1, 9), Err("the token has expired"));
+        let used = "the token has admitted as many hosts as it was good for";
+        assert_eq!(judge(&list, 2, 8), Err(used));
+        assert!(list.revoke(&[1; 16]) && !list.revoke(&[1; 16]));
+        assert_eq!((list.changes(), judge(&list, 1, 8)), (4, Err("the token has been revoked")));
+    }
+}

@@ -727,6 +727,37 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_fault_says_what_is_missing_in_so_many_bytes() {
+        let lost = Fault::Frozen(Some("one at 10.0.0.1".into()));
+        let said = alloc::string::ToString::to_string(&lost);
+        assert!(
+            said.starts_with("nothing changes without the leader, one at 10.0.0.1 ("),
+            "{said}"
+        );
+        assert_eq!(alloc::string::ToString::to_string(&Fault::Frozen(None)), NOTHING_DECIDED);
+        let long = || "x".repeat(crate::task::TEXT_MAX + 1);
+        let errno = 2;
+        for mut fault in [
+            Fault::Frozen(Some(long())),
+            Fault::Bad(long()),
+            Fault::NotReserved(long()),
+            Fault::NotStarted { errno, text: long() },
+            Fault::Limit { what: long(), limit: 1 },
+        ] {
+            fault.cut();
+            let (Fault::Frozen(Some(text))
+            | Fault::Bad(text)
+            | Fault::NotReserved(text)
+            | Fault::NotStarted { text, .. }
+            | Fault::Limit { what: text, .. }) = fault
+            else {
+                panic!("another one")
+            };
+            assert!(text.len() <= crate::task::TEXT_MAX, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_said_comes_back() {
         let task = HostId::new(2, 1).unwrap().task(7).unwrap();
         let ask = ToDaemon::Ask { number: 4, question: Question::Signal { task, signal: 15 } };

@@ -149,3 +149,24 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_other_side_is_told_what_comes_in_bytes_of_messages() {
+        let every = Duration::from_millis(3);
+        let within = Duration::from_secs(1);
+        let wish = Reserve { bytes: 1000, every, burst: 4, within, until: Until::Left };
+        let said = traffic(&wish);
+        // 8000 bits each three milliseconds, rounded up.
+        assert_eq!((said.rate, said.peak), (Rate::from_bps(2_666_667), Rate::from_bps(2_666_667)));
+        assert_eq!(said.burst, ByteSize::from_bytes(4000));
+        assert_eq!((said.unit_min_bytes, said.unit_max_bytes), (1000, 1000));
+        let at_once = Reserve { every: Duration::ZERO, ..wish };
+        assert_eq!(traffic(&at_once).rate, Rate::from_bps(8_000_000_000_000));
+    }
+}

@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    fn strike_out(&mut self, now: Instant, host: HostId, waiting: Option<Waiting>) {
+    pub(crate) fn strike_out(&mut self, now: Instant, host: HostId, waiting: Option<Waiting>) {
         let is_owners = matches!(waiting, Some(Waiting::Table(_)));
         let up = |h: &Host| h.state == HostState::Up;
         if is_owners && self.log.as_ref().and_then(|log| log.table().get(host)).is_some_and(up) {

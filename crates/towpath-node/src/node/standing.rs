@@ -299,7 +299,6 @@ impl Node {
     fn adopt(&mut self, now: Instant, from: HostId, snapshot: Snapshot) -> bool {
         let Some(log) = &self.log else { return false };
         if snapshot.place() <= log.snapshot().place() {
-            self.malformed += u64::from(snapshot.place() < log.snapshot().place());
             return false;
         }
         let key = |snapshot: &Snapshot, host| snapshot.table.get(host).map(|h| h.key);

@@ -484,7 +484,7 @@ impl Node {
     }
 
     /// This host is elected, and the log says so: what it holds is what there is.
-    pub(super) fn take_lead(&mut self, now: Instant, state: ControlState) {
+    pub(crate) fn take_lead(&mut self, now: Instant, state: ControlState) {
         let before = self.leader();
         self.lead.forget_judgements();
         self.joining = None;

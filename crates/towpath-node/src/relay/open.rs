@@ -88,4 +88,39 @@ mod tests {
         assert!(!open.any_for(host(3)) && open.any_for(host(2)));
         assert_eq!((open.counts.len(), open.idle), (1, 0));
     }
+
+    #[test]
+    fn what_has_no_piece_keeps_its_place_until_there_is_too_much_of_it() {
+        let host = |n| HostId::new(n, 1).expect("a slot");
+        let task = |n| host(9).task(n).expect("a number");
+        let mut open = Open::default();
+        let most = IDLE_MAX as u32;
+        for n in 1..=most {
+            open.add(host(1), task(n), 1);
+            assert!(open.settle(host(1), task(n)));
+        }
+        assert_eq!((open.counts.len(), open.idle), (IDLE_MAX, IDLE_MAX), "they keep their place");
+        for (pieces, idle) in [(0, IDLE_MAX), (2, IDLE_MAX - 1), (1, IDLE_MAX - 1)] {
+            open.add(host(1), task(1), pieces);
+            assert_eq!((open.counts.len(), open.idle), (IDLE_MAX, idle));
+        }
+        open.add(host(2), task(1), 0);
+        open.add(host(2), task(1), 0);
+        assert_eq!((open.counts.len(), open.idle, open.any_for(host(2))), {
+            (IDLE_MAX + 1, IDLE_MAX, false)
+        });
+        for n in [1, 2] {
+            open.add(host(3), task(n), 1);
+        }
+        assert!(open.settle(host(3), task(1)));
+        assert_eq!((open.counts.len(), open.idle), (IDLE_MAX + 3, IDLE_MAX + 1), "two have some");
+        assert!(open.settle(host(3), task(2)));
+        assert_eq!((open.counts.len(), open.idle), (1, 0), "one has");
+        open.add(host(3), task(1), 1);
+        assert!(open.settle(host(3), task(1)));
+        open.forget(host(2));
+        assert_eq!((open.counts.len(), open.idle), (1, 0), "they go with any host");
+        open.add(host(1), task(2), 1);
+        assert!(open.settle(host(1), task(2)) && open.has(host(1), task(1)));
+    }
 }

@@ -95,17 +95,17 @@ pub(crate) struct Relays {
     pub(super) again: BTreeSet<(u64, HostId)>,
     // As a host on the way, by the next host.
     pub(super) passing: BTreeMap<HostId, BTreeMap<u32, Passing>>,
-    pub(super) passing_bytes: u64,
+    pub(crate) passing_bytes: u64,
     /// The last list that came, by the host that it came from and the origin ...
     pub(super) lists: BTreeMap<(HostId, HostId), List>,
     /// ... and the number of the one that was passed on, by the next host and the origin.
-    pub(super) passed_on: BTreeMap<(HostId, HostId), u64>,
+    pub(crate) passed_on: BTreeMap<(HostId, HostId), u64>,
     // As a receiver's host.
     pub(super) first: BTreeMap<HostId, u64>,
     pub(super) acks: BTreeMap<HostId, Vec<u64>>,
     pub(crate) ack_at: Option<Instant>,
     /// Pieces that came before their turn, by receiver and sender, by place.
-    pub(super) early: BTreeMap<(TaskId, TaskId), BTreeMap<u64, Delivery>>,
+    pub(crate) early: BTreeMap<(TaskId, TaskId), BTreeMap<u64, Delivery>>,
     /// Senders that have ended: what came of them by one way may still come by another.
     over: VecDeque<TaskId>,
     /// Pieces passed on, and sent again, so far.
@@ -188,6 +188,12 @@ impl Relays {
         }
     }
 
+    /// Lists that are remembered.
+    #[cfg(test)]
+    pub(crate) fn lists(&self) -> usize {
+        self.lists.len()
+    }
+
     /// A piece of `src`'s, number 1, is on its way to `host`; or `host` was only asked whether it
     /// takes what comes by others.
     #[cfg(test)]
@@ -224,4 +230,90 @@ pub(super) fn continued(
     let short = placed.receivers.len() <= LIST_MAX;
     let Placed { number, .. } = *placed;
     short.then(|| Continued { number, src: header.src, back, shift }.front())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(slot: u16) -> HostId {
+        HostId::new(slot, 1).expect("a slot")
+    }
+
+    fn task(slot: u16, number: u32) -> TaskId {
+        host(slot).task(number).expect("a number")
+    }
+
+    #[test]
+    fn the_last_senders_that_ended_are_remembered_of_hosts_whose_pieces_may_come_twice() {
+        let mut relays = Relays::default();
+        relays.first.insert(host(1), 1);
+        let most = OVER_MAX as u32;
+        for n in 1..=most {
+            relays.end(task(1, n));
+        }
+        relays.end(task(2, 1));
+        assert!(relays.is_over(task(1, 1)) && relays.is_over(task(1, most)));
+        assert!(!relays.is_over(task(2, 1)), "its pieces come once");
+        relays.end(task(1, most + 1));
+        assert!(relays.is_over(task(1, most + 1)) && relays.is_over(task(1, 2)));
+        assert!(!relays.is_over(task(1, 1)), "too many came after it");
+        assert_eq!(relays.over.len(), OVER_MAX);
+    }
+
+    #[test]
+    fn the_end_of_a_sender_waits_for_its_last_piece_and_for_nobody_elses() {
+        let mut relays = Relays::default();
+        let ended = |task| TaskEnded { task, ending: None };
+        assert!(relays.may_end(host(1), &ended(task(3, 1))));
+        relays.departs(host(1), task(3, 1));
+        assert!(relays.any_for(host(1)) && !relays.any_for(host(2)));
+        assert!(relays.may_end(host(2), &ended(task(3, 1))), "another host");
+        assert!(relays.may_end(host(1), &ended(task(3, 2))), "another sender");
+        assert!(!relays.may_end(host(1), &ended(task(3, 1))));
+        assert_eq!(relays.remains()[3], ("ends to tell", 1));
+    }
+
+    #[test]
+    fn blocks_on_their_way_are_counted_until_they_are_there() {
+        let mut relays = Relays::default();
+        let block = |index| Block { index, generation: 0 };
+        for (next, index, len) in [(1, 1, 100), (1, 2, 20), (2, 1, 3)] {
+            let piece = Passing { origin: host(9), number: index.into(), len };
+            relays.passing.entry(host(next)).or_default().insert(index, piece);
+            relays.passing_bytes += u64::from(len);
+        }
+        for (next, index, left) in [(1, 1, 23), (1, 1, 23), (3, 1, 23), (1, 2, 3), (2, 1, 0)] {
+            relays.sent(host(next), block(index));
+            assert_eq!(relays.passing_bytes, left, "{index} to {next}");
+        }
+        assert!(relays.passing.is_empty());
+    }
+
+    #[test]
+    fn a_long_list_and_one_of_long_ago_come_with_each_piece() {
+        let (src, dst) = (task(1, 1), task(2, 1));
+        let header =
+            Header { src, dst, tag: 0, context: 0, seq: 0, format: 0, total: 9, offset: 0 };
+        let placed = |number, receivers| {
+            let receivers = alloc::vec![(dst, 0, 0); receivers];
+            Placed { number, goes_on: true, receivers }
+        };
+        let far = u64::from(u16::MAX);
+        for (number, receivers, is_short) in [
+            (5, 1, true),
+            (5, LIST_MAX, true),
+            (5, LIST_MAX + 1, false),
+            (4 + far, 1, true),
+            (5 + far, 1, false),
+        ] {
+            let front = continued(&header, &placed(number, receivers), 7, 4);
+            assert_eq!(front.is_some(), is_short, "{number} for {receivers}");
+            if let Some(front) = front {
+                let continued = Continued::parse(&front).expect("it is one").expect("it is whole");
+                let back = (number - 4) as u16;
+                assert_eq!(continued, Continued { number, src, back, shift: 7 });
+            }
+        }
+    }
 }

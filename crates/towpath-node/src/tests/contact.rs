@@ -32,7 +32,7 @@ fn fails(node: &mut Node, host: HostId, now: Instant, failure: ConnectFailure) -
 }
 
 /// A node, and three others of which it knows.
-fn four() -> (Node, [HostId; 3], HeapMemory) {
+pub(super) fn four() -> (Node, [HostId; 3], HeapMemory) {
     let (mut node, two, memory) = node();
     let more = [3, 4].map(|slot| {
         let id = HostId::new(slot, slot.into()).expect("a host");
@@ -237,4 +237,20 @@ fn all_are_watched_for_a_while_once_they_were_asked() {
     assert_eq!(u128::from(node.lost_after_ms()), node.lost_after().as_millis());
     node.set_lost_after(20_000);
     assert_eq!((node.lost_after_ms(), node.return_within()), (20_000, node.silent_after() * 2));
+}
+
+#[test]
+fn only_a_leader_of_others_is_alone_and_only_while_it_hears_none() {
+    let (mut node, hosts, _) = four();
+    assert!(node.is_alone(NOW));
+    for host in hosts {
+        append(&mut node, Change::Lost(host));
+    }
+    assert!(!node.is_alone(NOW), "there is nobody else");
+    let (mut node, [leader, ..], _) = four();
+    led_by(&mut node, leader);
+    assert!(!node.is_alone(NOW), "it does not lead");
+    let mut net = super::net::Net::new(3);
+    let now = net.now;
+    assert!(!net.node(0).is_alone(now), "it hears both");
 }

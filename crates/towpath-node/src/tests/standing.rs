@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use towpath_proto::AssociationId;
+use towpath_proto::{AssociationId, ConnectFailure, Refusal};
 use towpath_vm::control::ControlState;
 use towpath_vm::message::{Report, Resumed};
 use towpath_vm::{Change, Entry, Host, HostState, Message, Snapshot};
@@ -10,10 +10,15 @@ use towpath_wire::HostId;
 
 use super::judging::led_by;
 use super::{NOW, append, events, node};
+use crate::config::refusal;
 use crate::{Node, NodeEvent};
 
+fn refused(code: u16) -> ConnectFailure {
+    ConnectFailure::Refused(Refusal { code, text: "no".into() })
+}
+
 /// One that follows the first of three others; who may lead where `is_shared`: the first two.
-fn following(is_shared: bool) -> (Node, [HostId; 3]) {
+pub(super) fn following(is_shared: bool) -> (Node, [HostId; 3]) {
     let (mut node, two, _) = node();
     let more = [3, 4].map(|slot| {
         let id = HostId::new(slot, slot.into()).expect("a host");
@@ -174,4 +179,42 @@ fn one_that_may_lead_is_believed_about_who_does_where_it_knows_more() {
     assert_eq!((node.leader(), node.malformed()), (Some(other), 0), "it is behind");
     resumed(&mut node, other, Some(says));
     assert!(!node.is_frozen());
+}
+
+#[test]
+fn where_the_leader_does_not_answer_those_that_may_lead_are_asked_who_does() {
+    for (failure, asks) in [
+        (ConnectFailure::NoAnswer, 1),
+        (refused(refusal::RETURNING), 1),
+        (refused(refusal::RECOVERING), 0),
+        (refused(refusal::NOT_MEMBER), 0),
+        (ConnectFailure::WrongKey, 0),
+    ] {
+        let (mut node, [leader, other, third]) = following(true);
+        let again = node.leader_failed(NOW, leader, &failure);
+        assert_eq!(again, Duration::from_secs(1));
+        let asked = [leader, other, third].map(|host| waits(&node, host).0);
+        assert_eq!(asked, [0, asks, 0], "{failure:?}");
+        let says = matches!(&failure, ConnectFailure::Refused(r) if r.code == refusal::NOT_MEMBER);
+        assert_eq!(node.refused().is_some(), says, "{failure:?}");
+    }
+    let (mut node, [leader, other, _]) = following(true);
+    append(&mut node, Change::Lost(other));
+    node.leader_failed(NOW, leader, &ConnectFailure::NoAnswer);
+    assert_eq!(waits(&node, other).0, 0, "it is not there");
+    let (mut node, [leader, other, _]) = following(false);
+    node.leader_failed(NOW, leader, &ConnectFailure::NoAnswer);
+    assert_eq!(waits(&node, other).0, 0, "nobody else may lead");
+}
+
+#[test]
+fn a_host_that_may_not_lead_and_says_so_is_what_none_says() {
+    let (mut node, [_, _, third]) = following(false);
+    let (term, index) = node.log.as_ref().map(|log| log.snapshot().place()).expect("a log");
+    for times in 1..3 {
+        node.doubt(NOW, third, (term + 1, index));
+        assert_eq!(node.malformed(), times);
+    }
+    node.requests.strays = 5;
+    assert_eq!(node.malformed(), 7, "with those who speak of requests that there are not");
 }

@@ -14,6 +14,8 @@ use crate::voters::Step;
 use crate::voters::tests::{But, host, id};
 use crate::voting::{Voter, Voting};
 
+const TICK: Duration = Duration::from_millis(50);
+
 /// What is there when the first of so many hosts begins to share its log.
 fn state(hosts: u16) -> ControlState {
     let mut log = ControlLog::found(host(1), 3000);
@@ -23,7 +25,7 @@ fn state(hosts: u16) -> ControlState {
     ControlState::new(log)
 }
 
-struct Voters {
+pub(super) struct Voters {
     now: Instant,
     all: Vec<(HostId, Voter)>,
     /// These say and hear nothing.
@@ -38,7 +40,7 @@ impl Voters {
     }
 
     /// Three that vote.
-    fn three(hosts: u16) -> Self {
+    pub(super) fn three(hosts: u16) -> Self {
         let mut all = Self::founded(hosts);
         all.learn(2);
         all.learn(3);
@@ -65,8 +67,11 @@ impl Voters {
 
     /// Lets seconds pass, and hands out what is said.
     fn run(&mut self, seconds: u64) {
-        let until = self.now + Duration::from_secs(seconds);
-        while self.now < until {
+        self.ticks(seconds * 20);
+    }
+
+    fn ticks(&mut self, ticks: u64) {
+        for _ in 0..ticks {
             self.now += Duration::from_millis(50);
             let (now, mut said) = (self.now, Vec::new());
             for (host, voter) in self.all.iter_mut().filter(|(h, _)| !self.gone.contains(&h.slot()))
@@ -87,6 +92,12 @@ impl Voters {
                 }
             }
         }
+    }
+
+    /// One of them, for a host of its own.
+    pub(super) fn take(mut self, slot: u16) -> Voter {
+        let at = self.all.iter().position(|(host, _)| host.slot() == slot);
+        self.all.remove(at.expect("it is there")).1
     }
 
     fn leaders(&self) -> Vec<u16> {
@@ -202,6 +213,117 @@ fn one_that_is_removed_is_out_and_one_that_is_cut_off_is_not() {
     assert_eq!(one.members(), ([1, 2].map(id).into(), BTreeSet::new()));
     assert!(!one.has(id(3)) && !one.is_out() && one.leads());
     assert!(!all.of(2).is_out());
+}
+
+#[test]
+fn a_leader_that_is_removed_is_out_and_one_of_the_others_leads() {
+    let mut all = Voters::three(3);
+    assert!(all.of(1).change(&Step::Remove(id(1))));
+    assert!(!all.of(1).is_out(), "it is not decided");
+    all.run(10);
+    assert!(all.of(1).is_out() && !all.of(1).leads());
+    assert_eq!(all.leaders().len(), 1);
+    for slot in [2, 3] {
+        assert!(!all.of(slot).is_out() && !all.of(slot).has(id(1)));
+    }
+}
+
+#[test]
+fn one_comes_to_lead_once_whatever_is_decided_then() {
+    let mut all = Voters::three(3);
+    let now = all.now;
+    assert!(all.of(1).hand_over(now, &But(&[])));
+    all.run(2);
+    assert_eq!(all.leaders(), [2]);
+    let taken = all.of(2).taken().expect("it has come to lead");
+    assert_eq!(taken.leader(), id(2));
+    for on in [true, false] {
+        all.of(2).propose(Command::Drain(Drain { host: id(3), on }));
+        all.run(1);
+        assert!(all.of(2).taken().is_none() && all.of(2).leads());
+    }
+    assert!(all.of(1).taken().is_none() && all.of(3).taken().is_none());
+}
+
+#[test]
+fn whoever_is_passed_the_lead_and_is_gone_is_not_waited_for() {
+    // As long as the second one is lost as the state has it, and the third is gone, only the first
+    // can lead, whichever is elected.
+    for early in 0..12 {
+        let mut all = Voters::three(3);
+        let now = all.now;
+        all.of(1).propose(Command::Lost(id(2)));
+        all.run(1);
+        assert!(all.of(1).hand_over(now, &But(&[2])));
+        all.run(2);
+        assert_eq!(all.leaders(), [3]);
+        for _ in 0..early {
+            all.ticks(1);
+        }
+        all.gone.push(3);
+        all.run(60);
+        assert!(all.of(1).leads() && !all.of(2).leads(), "{early} ticks later");
+    }
+}
+
+#[test]
+fn one_with_nothing_to_do_sleeps_and_counts_what_went_by_when_it_is_woken() {
+    let mut all = Voters::three(3);
+    all.run(3);
+    for slot in [1, 2] {
+        let mut longest = Duration::ZERO;
+        for _ in 0..7 {
+            all.ticks(1);
+            let now = all.now;
+            all.of(slot).rest(true);
+            assert_eq!(all.of(slot).next_tick(), now + TICK, "it is busy");
+            all.of(slot).rest(false);
+            longest = longest.max(all.of(slot).next_tick().since(now));
+        }
+        assert!(longest >= TICK * 7, "{slot}: {longest:?}");
+    }
+    while {
+        all.of(1).rest(false);
+        all.of(1).next_tick().since(all.now)
+    } < TICK * 5
+    {
+        all.ticks(1);
+    }
+    let (now, one) = (all.now, all.of(1));
+    let due = one.next_tick();
+    assert!(!one.tick(now + TICK / 2), "none has gone by");
+    one.catch_up(now + TICK * 2);
+    assert!(one.tick(now + TICK * 2) && !one.tick(now + TICK * 2), "two have");
+    assert_eq!(one.next_tick(), due);
+    one.catch_up(now + TICK * 20);
+    assert!(one.outgoing().is_empty(), "the beat is not sent before it is due");
+    one.tick(now + TICK * 20);
+    assert!(!one.outgoing().is_empty());
+}
+
+#[test]
+fn an_elected_one_that_nobody_agrees_with_yet_does_not_pass_the_lead_on() {
+    let mut all = Voters::three(3);
+    all.gone.push(1);
+    let elected = |all: &mut Voters| {
+        [2, 3].into_iter().find(|slot| all.of(*slot).describe().contains(" Leader "))
+    };
+    while elected(&mut all).is_none() {
+        all.ticks(1);
+    }
+    let elected = elected(&mut all).expect("one is");
+    all.gone.push(5 - elected);
+    // Before it gives up because nobody hears it.
+    for _ in 0..15 {
+        all.now += Duration::from_millis(50);
+        let now = all.now;
+        all.of(elected).tick(now);
+        for said in all.of(elected).outgoing() {
+            let said = consensus::Message::decode(&said.bytes).expect("it is well formed");
+            let said = said.expect("its kind is known").payload;
+            assert!(said != consensus::Payload::HandOver, "{said:?}");
+        }
+    }
 }
 
 #[test]

@@ -120,6 +120,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_part_may_be_as_long_as_there_is_room_for() {
+        let part = |len: u64| {
+            let item = Item { rank: 0, part: Part::Direct(len) };
+            let bytes = joined(&emit(core::slice::from_ref(&item)));
+            parse(&bytes, 3, 0..1, 10).map(|items| items == [item])
+        };
+        let long = CollectiveError::TooLarge { rank: 0, bytes: 11, limit: 10 };
+        assert_eq!([part(9), part(10), part(11)], [Ok(true), Ok(true), Err(long)]);
+    }
+
     fn joined(parts: &[Payload]) -> Payload {
         parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<_>>().into()
     }

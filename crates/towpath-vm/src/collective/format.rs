@@ -88,3 +88,21 @@ impl fmt::Debug for Call {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_a_type_of_data_where_no_operator_says_one() {
+        let plain = Call::new(3, 0, 7);
+        let typed = plain.of_type(5);
+        assert_eq!(typed.to_raw(), plain.to_raw() | 5 << 8);
+        assert_eq!(typed.of_type(9), typed, "it has one");
+        let operator = Call::new(3, 2, 7);
+        assert_eq!(operator.of_type(5), operator);
+        for phase in [0, 1, 2] {
+            assert_eq!(Call::parse(typed.format(phase)), (typed, phase));
+        }
+    }
+}

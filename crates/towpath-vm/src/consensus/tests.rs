@@ -9,6 +9,7 @@ mod members;
 mod snapshots;
 mod terms;
 mod twins;
+mod votes;
 
 use alloc::vec::Vec;
 use std::collections::{BTreeMap, BTreeSet};

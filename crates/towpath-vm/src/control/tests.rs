@@ -442,3 +442,51 @@ fn a_host_drains_until_it_is_told_otherwise_or_comes_back() {
     let nobody = Command::Drain(Drain { host: HostId::new(9, 9).unwrap(), on: true });
     assert_eq!(state.apply(11, nobody), []);
 }
+
+#[test]
+fn one_that_asks_nobody_gives_each_command_a_ticket_and_the_next_place() {
+    let mut alone = Alone::default();
+    let commands = [join(1, "a"), join(2, "b"), join(3, "c")];
+    let tickets = commands.clone().map(|command| alone.propose(command));
+    assert_eq!(tickets, [1, 2, 3].map(Ticket));
+    for (at, command) in (1..).zip(commands) {
+        let decided = Outcome::Committed(at, Ticket(at), command);
+        assert_eq!(alone.poll(), Some(decided));
+    }
+    assert_eq!(alone.poll(), None);
+}
+
+#[test]
+fn only_a_host_that_is_up_comes_to_lead() {
+    let mut state = founded();
+    state.apply(1, join(1, "two"));
+    let two = state.table().by_key(&[1; 32]).expect("it joined").id;
+    let stranger = HostId::new(9, 9).expect("a host");
+    assert!(state.apply(2, Command::Lead(stranger)).is_empty());
+    assert_ne!(state.leader(), stranger);
+    let effects = state.apply(3, Command::Lead(two));
+    assert!(matches!(&effects[..], [Effect::Changed(e)] if e.change == Change::Leads(two)));
+    assert_eq!(state.leader(), two);
+    let one = HostId::new(1, 1).expect("a host");
+    state.apply(4, Command::Lost(one));
+    assert!(state.apply(5, Command::Lead(one)).is_empty());
+    assert_eq!(state.leader(), two);
+}
+
+#[test]
+fn a_host_that_goes_on_alone_begins_a_log_anew_with_all_there_is() {
+    let mut state = founded();
+    state.apply(1, join(1, "two"));
+    let two = state.table().by_key(&[1; 32]).expect("it joined").id;
+    state.apply(7, ask(two.task(1).expect("a task"), RegistryOp::Join("g".into())));
+    let (index, groups) = (state.snapshot().index, state.registry().len());
+    assert_eq!(groups.0, 1);
+    let mut state = state.go_on(9, two);
+    assert_eq!((state.leader(), state.snapshot().term, state.registry().len()), (two, 9, groups));
+    assert!(state.snapshot().index > index + 1, "with a gap");
+    assert_eq!(state.snapshot().voters, [two]);
+    let drains = Command::Drain(Drain { host: two, on: true });
+    assert!(!state.apply(1, drains).is_empty(), "the first command of the new log counts");
+    let state = state.without_tasks();
+    assert!(state.registry().is_empty() && state.table().len() == 2);
+}

@@ -1,6 +1,6 @@
 //! Boards and views against each other, without anything between them.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use std::collections::VecDeque;
@@ -438,4 +438,129 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn names_and_choices_may_be_so_long_and_so_many() {
+    let text = |len: usize| "n".repeat(len);
+    let of = |n: usize| -> Vec<String> { (0..n).map(|n| n.to_string()).collect() };
+    let parameter = |parameter| Board::new().parameter(parameter).map(drop).err();
+    let series = |series| Board::new().series(series).map(drop).err();
+    let (fits, long) = (text(TEXT_MAX), text(TEXT_MAX + 1));
+    let many = of(CHOICES_MAX + 1);
+    let choices: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(parameter(Parameter::choice(&fits, &[&fits]).unit(&fits)), None);
+    assert_eq!(parameter(Parameter::choice("a", &choices[..CHOICES_MAX])), None);
+    for refused in [
+        Parameter::choice("a", &choices),
+        Parameter::choice("a", &[&fits, &long]),
+        Parameter::real("a", 0.0).unit(&long),
+    ] {
+        assert!(matches!(parameter(refused), Some(BoardError::Limit { .. })));
+    }
+    let many = of(SERIES_MAX + 1);
+    let curves: Vec<&str> = many.iter().map(String::as_str).collect();
+    let short = Series::curves(&fits, &[&fits]).unit(&fits).over(&fits);
+    assert_eq!((short.unit_text(), short.over_text()), (fits.as_str(), fits.as_str()));
+    assert_eq!(series(short), None);
+    assert_eq!(series(Series::curves("a", &curves[..SERIES_MAX])), None);
+    assert_eq!(series(Series::field("a", 256, 256)), None);
+    for refused in [
+        Series::curves("a", &curves),
+        Series::curves("a", &[&fits, &long]),
+        Series::curves("a", &["b"]).unit(&long),
+        Series::curves("a", &["b"]).over(&long),
+        Series::field("a", 256, 257),
+    ] {
+        assert!(matches!(series(refused), Some(BoardError::Limit { .. })));
+    }
+    // Points that are kept, to the last byte.
+    let point = 8 + POINT_COST;
+    let most = (KEPT_MAX / point) as u32;
+    let mut board = Board::new();
+    assert!(board.series(Series::curves("a", &["b"]).keep(most - 1)).is_ok());
+    assert!(board.series(Series::curves("c", &["d"]).keep(2)).is_err());
+    assert!(board.series(Series::curves("c", &["d"]).keep(1)).is_ok());
+}
+
+#[test]
+fn a_view_takes_what_answers_its_own_question_and_makes_sense() {
+    let shown = |nonce, parameters: Vec<Parameter>, series: Vec<Series>| {
+        encode(&FromPanel::Shown { nonce, kept: 2, parameters, series }, Vec::new())
+    };
+    let good = || (vec![Parameter::real("x", 0.5)], vec![Series::curves("s", &["a"])]);
+    let (mut view, _) = Viewed::begin(7, 400);
+    let (parameters, series) = good();
+    assert_eq!(view.handle(&shown(8, parameters.clone(), series.clone())), Ok(None));
+    let refused = |nonce| encode(&FromPanel::Refused { nonce, why: Refusal::Ended }, Vec::new());
+    assert_eq!(view.handle(&refused(8)), Ok(None));
+    assert!(!view.is_shown() && !view.has_kept(), "that is of another view");
+    assert_eq!(view.clone().handle(&refused(7)), Err(Misfit::Refused(Refusal::Ended)));
+    let many = vec![Parameter::switch("p", true); PARAMETERS_MAX + 1];
+    let more = vec![Series::curves("s", &["a"]); SERIES_MAX + 1];
+    let long = "n".repeat(TEXT_MAX + 1);
+    for (parameters, series) in [
+        (many.clone(), series.clone()),
+        (parameters.clone(), more.clone()),
+        (vec![Parameter::real(&long, 0.0)], series.clone()),
+        (vec![Parameter::real("x", f64::NAN)], series.clone()),
+        (parameters.clone(), vec![Series::curves(&long, &["a"])]),
+        (parameters, vec![Series::curves("s", &[])]),
+    ] {
+        let bytes = shown(7, parameters, series);
+        assert_eq!(view.clone().handle(&bytes), Err(Misfit::Malformed(bytes.len())));
+    }
+    let bytes = shown(7, many[1..].to_vec(), more[1..].to_vec());
+    assert_eq!(view.clone().handle(&bytes), Ok(None), "as many as there may be");
+    let (parameters, series) = good();
+    assert_eq!(view.handle(&shown(7, parameters, series)), Ok(None));
+    assert!(view.is_shown() && !view.has_kept());
+    assert_eq!((view.parameter_named("x"), view.parameter_named("y")), (Some(0), None));
+    assert_eq!((view.parameters().len(), view.series().len()), (1, 1));
+}
+
+#[test]
+fn a_view_says_what_it_took_when_that_is_a_quarter_of_its_room() {
+    let (mut view, _) = Viewed::begin(7, 400);
+    let (parameters, series) = (vec![Parameter::real("x", 0.5)], vec![Series::curves("s", &["a"])]);
+    let shown = FromPanel::Shown { nonce: 7, kept: 2, parameters, series };
+    view.handle(&encode(&shown, Vec::new())).unwrap();
+    let point = |series, values: Vec<f64>| {
+        let point = Point { series, at: 1.0, lost: 0, values };
+        encode(&FromPanel::Point(point), Vec::new())
+    };
+    let mut taken = 0;
+    for n in 0.. {
+        let bytes = point(0, vec![1.5]);
+        assert!(matches!(view.handle(&bytes), Ok(Some(Told::Point(_)))));
+        taken += bytes.len() as u64;
+        assert_eq!(view.has_kept(), n > 0, "two were kept");
+        let owed = view.owed();
+        assert_eq!(owed.is_some(), taken >= 100, "{taken}");
+        if let Some(owed) = owed {
+            assert_eq!(owed, encode(&ToPanel::Taken { bytes: taken }, Vec::new()));
+            break;
+        }
+    }
+    assert_eq!(view.owed(), None);
+    for bad in [
+        point(1, vec![1.0]),
+        point(0, vec![]),
+        point(0, vec![1.0, 2.0]),
+        encode(&FromPanel::Changed { parameter: 1, value: 0.0, by: None }, Vec::new()),
+        encode(&FromPanel::Changed { parameter: 0, value: f64::NAN, by: None }, Vec::new()),
+        encode(&FromPanel::Refused { nonce: 7, why: Refusal::Ended }, Vec::new()),
+        encode(&shown, Vec::new()),
+    ] {
+        assert_eq!(view.handle(&bad), Err(Misfit::Malformed(bad.len())));
+    }
+    assert_eq!(view.parameters()[0].text_of(0.5), "0.5");
+    let changed = FromPanel::Changed { parameter: 0, value: 0.25, by: None };
+    assert!(view.handle(&encode(&changed, Vec::new())).is_ok());
+    let answer = FromPanel::Answer { question: 3, outcome: Ok(()) };
+    let told = Told::Answer { question: 3, outcome: Ok(()) };
+    assert_eq!(view.handle(&encode(&answer, Vec::new())), Ok(Some(told)));
+    let over = encode(&FromPanel::Over(OverWhy::Asked), Vec::new());
+    assert_eq!(view.handle(&over), Ok(Some(Told::Over(OverWhy::Asked))));
+    assert_eq!([view.set(0, 1.0).0, view.set(0, 1.0).0], [1, 2]);
 }

@@ -87,3 +87,38 @@ pub fn name_in(topology: &Topology, host: &Host) -> String {
         _ => host.name.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_hosts_own_port_a_part_can_be_promised_behind_what_goes_before() {
+        let of = |rate_bps: u64, packet_bits| {
+            let text = alloc::format!(
+                "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+                 [[link]]\nends = [\"a\", \"b\"]\nrate_bps = {rate_bps}\n"
+            );
+            let topology = Topology::parse(&text).expect("a topology");
+            let mut port = topology.ports()[0].clone();
+            port.packet_bits = packet_bits;
+            own_port(&mut port);
+            (port.rate_bps, port.packet_bits)
+        };
+        // A train of 200 us, in datagrams of 1200 with 86 for each, twice; and what a driver that
+        // is 350 us late lets gather.
+        let bits = |train: u64, late: u64| 16 * (train + (train / 1200 + 1) * 86) + late;
+        assert_eq!(of(100_000_000, 0), (1_000_000 * OWN_PERCENT, bits(2500, 35_000)));
+        assert_eq!(of(1_000_000_000, 0), (10_000_000 * OWN_PERCENT, bits(25_000, 350_000)));
+        assert_eq!(of(1_000_000, 0).1, bits(1500, 350), "no train is shorter");
+        assert_eq!(of(100_000_000_000, 0).1, bits(64 << 10, 35_000_000), "nor longer");
+        assert_eq!(of(1_000_000, 1 << 40).1, 1 << 40, "its longest packet is longer");
+    }
+
+    #[test]
+    fn a_topologys_text_may_be_so_long() {
+        let text = |len: usize| topology(&"#".repeat(len)).map(drop);
+        let beyond = Err("a topology of 60001 bytes, limit 60000".into());
+        assert_eq!([TOPOLOGY_MAX, TOPOLOGY_MAX + 1].map(text), [Ok(()), beyond]);
+    }
+}

@@ -496,7 +496,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Runs, matches};
+    use super::{Fault, Runs, Sum, Ties, matches};
 
     proptest! {
         #[test]
@@ -518,8 +518,47 @@ mod tests {
                 prop_assert_eq!(Some(runs.free_from(from)), free);
                 let gaps = runs.0.iter().zip(runs.0.keys().skip(1));
                 prop_assert!(gaps.clone().all(|((_, end), next)| end < next), "{:?}", runs);
+                prop_assert!(runs.0.iter().all(|(first, end)| first < end), "{:?}", runs);
             }
         }
+    }
+
+    #[test]
+    fn an_entry_fits_to_the_last_byte_with_what_it_takes_the_place_of() {
+        let max = Sum { count: 3, bytes: 100 };
+        let fits = |count, bytes, len, freed| {
+            let outcome = Sum { count, bytes }.fits(len, freed, max, ("entries", "bytes"));
+            outcome.err().map(|fault| match fault {
+                Fault::Limit { what, limit } => (what, limit),
+                other => panic!("{other:?}"),
+            })
+        };
+        let (entries, bytes) = (Some(("entries".into(), 3)), Some(("bytes".into(), 100)));
+        assert_eq!(fits(2, 60, 40, None), None);
+        assert_eq!(fits(2, 60, 41, None), bytes);
+        assert_eq!(fits(3, 60, 1, None), entries);
+        assert_eq!(fits(3, 60, 50, Some(10)), None, "it takes the place of one of ten");
+        assert_eq!(fits(3, 60, 51, Some(10)), bytes);
+        let mut sum = Sum::default();
+        sum.add(7);
+        sum.add(5);
+        sum.remove(7);
+        assert_eq!(sum, Sum { count: 1, bytes: 5 });
+    }
+
+    #[test]
+    fn a_task_has_to_do_with_a_mailbox_as_often_as_it_was_tied_to_it() {
+        let mut ties = Ties::default();
+        for name in ["a", "b", "a", "a"] {
+            ties.tie(name);
+        }
+        ties.untie("a", 2);
+        ties.untie("b", 1);
+        ties.untie("c", 1);
+        let left: Vec<_> = ties.names.iter().map(|(name, times)| (name.as_str(), *times)).collect();
+        assert_eq!(left, [("a", 1)]);
+        ties.untie("a", 1);
+        assert_eq!(ties, Ties::default());
     }
 
     #[test]
@@ -533,6 +572,9 @@ mod tests {
             ("a*b*c", "aXbYbZc", true),
             ("a*b*c", "aXcYb", false),
             ("ab*ba", "aba", false),
+            ("*ab*ab", "ab", false),
+            ("*b*bc", "abc", false),
+            ("*bc*bc", "abcbc", true),
         ] {
             assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
         }
