@@ -271,7 +271,6 @@ impl Node {
         {
             return Err(SpawnError::HostLost(host));
         }
-        let window = spec.output_window;
         let mut spawn = message::Spawn { request: u64::MAX, spec, family: None };
         let len = Message::Spawn(spawn.clone()).encode().len();
         let limit = (self.config.proto.window - MESSAGE_CHARGE as u32) as usize;
@@ -280,7 +279,7 @@ impl Node {
         }
         let id = self
             .requests
-            .open(host, window, true)
+            .open(host, spawn.spec.output_window, true)
             .ok_or(SpawnError::TooMany { limit: REQUESTS_MAX })?;
         spawn.request = id.0;
         self.tell(now, host, Message::Spawn(spawn));

@@ -55,9 +55,10 @@ Examples:
 
 Host file: one host a line, `[user@]NAME [slots=N] [addr=IP[:PORT]] [home=DIR] [towpath=PATH]`;
 `#` begins a comment, `*` for a name gives options to the lines below it, `n[01-16]` is sixteen
-hosts. This machine leads at first; it need not be in the file. Without a file, TOWPATH_HOSTS counts, then
-SLURM_JOB_NODELIST; --hosts turns both off. Hosts need Towpath and a way for UDP between all of
-them; ssh must not ask for anything. A Slurm job's are started by srun if there is one.
+hosts. This machine leads at first; it need not be in the file. Without a file, TOWPATH_HOSTS
+counts, then SLURM_JOB_NODELIST; --hosts turns both off. Hosts need Towpath and a way for UDP
+between all of them; ssh must not ask for anything. A Slurm job's are started by srun if there is
+one.
 
 Exit status: 0 all hosts are up; 1 some are not (the others are, and each failure was told); 255
 none is.")]
