@@ -19,7 +19,7 @@ const GAP: Duration = Duration::from_secs(6);
 
 fn up(hosts: &str) -> Vm {
     let vm = Vm::new();
-    let out = vm.towpath(&["up", "--hosts", hosts, "--voters", "3"]);
+    let out = vm.towpath(&["up", "--hosts", hosts]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     wait_for_voters(&vm);
     vm
