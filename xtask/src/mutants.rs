@@ -94,8 +94,12 @@ fn known(root: &Path) -> Result<BTreeSet<String>> {
     let path = root.join(SURVIVORS);
     let text = fs::read_to_string(&path)
         .hint(|| format!("cannot read {}", path.display()), "it stands in the repository")?;
-    let name = |line: &str| line.strip_prefix("- ")?.split_once(" | ").map(|(n, _)| n.to_string());
-    Ok(text.lines().filter_map(name).collect())
+    Ok(text.lines().filter_map(survivor).map(str::to_string).collect())
+}
+
+/// The name in a line of survivors: what is changed may be a bar, too, reasons have none.
+fn survivor(line: &str) -> Option<&str> {
+    line.strip_prefix("- ")?.rsplit_once(" | ").map(|(name, _)| name)
 }
 
 /// A mutant's name without line and column: they change with every edit.
@@ -143,6 +147,13 @@ fn sample_of(root: &Path, name: &str, sample: usize, known: &BTreeSet<String>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_survivor_is_what_stands_before_its_reason() {
+        let line = "- a/b.rs: replace | with ^ in f | they share no bit";
+        assert_eq!(survivor(line), Some("a/b.rs: replace | with ^ in f"));
+        assert_eq!((survivor("A line is what"), survivor("- odd")), (None, None));
+    }
 
     #[test]
     fn a_mutant_is_named_without_its_place() {

@@ -207,8 +207,8 @@ impl Health {
             let alone = called(&votes).join("");
             notes.push(format!(
                 "{alone} alone keeps the log: without it hosts can neither join nor leave, and \
-                 groups and mailboxes wait, until it is started again (three hosts and more keep \
-                 it together, but with `up --voters 1`)"
+                 groups and mailboxes wait, until it is started again (three or more hosts keep it \
+                 together, unless the first was started with `up --voters 1`)"
             ));
         } else if bears == 0 {
             notes.push(format!(

@@ -95,8 +95,11 @@ pub enum DeleteError {
     /// Without its leader a virtual machine could not change any more.
     #[error("host {0} leads the virtual machine")]
     Leader(HostId),
-    /// It keeps the log, and another one that did is just going: both at once would be too many.
-    #[error("host {0} keeps the log, and another host that does is just leaving: try again")]
+    /// It keeps the log, and another one that does is going, or lost: both would be too many.
+    #[error(
+        "host {0} keeps the log, and another host that does is just leaving, or lost: delete that \
+         one first (`towpath status`), or try again"
+    )]
     Voter(HostId),
     /// No such host.
     #[error("no host {0} in the host table")]

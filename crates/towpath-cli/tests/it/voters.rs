@@ -243,6 +243,26 @@ fn where_most_of_those_that_voted_are_gone_the_founder_leads_again_when_told_to(
 }
 
 /// Mailboxes, once somebody leads.
+#[test]
+fn a_virtual_machine_that_was_founded_with_one_keeps_to_it() {
+    let vm = Vm::new();
+    let out = vm.towpath(&["up", "--hosts", "3", "--voters", "1"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let alone = |vm: &Vm, host: String| {
+        text(&vm.towpath(&["status"]).stdout).contains(&format!("{host} alone keeps the log"))
+    };
+    assert!(alone(&vm, "h1.1".to_string()));
+    kill(&vm, 1);
+    let out = vm.towpath(&["up"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    wait_until(&vm, |hosts| hosts.iter().filter(|h| h["state"] == "up").count() == 3);
+    // Three would vote after a fifth of that.
+    let (begin, leads) = (Instant::now(), vm.client(1).info().unwrap().me.unwrap());
+    while begin.elapsed() < Duration::from_secs(1) {
+        assert!(alone(&vm, leads.to_string()), "{}", text(&vm.towpath(&["status"]).stdout));
+    }
+}
+
 fn mailboxes(vm: &Vm, host: usize) -> Vec<String> {
     let (mut task, begin) = (task(vm, host), Instant::now());
     loop {

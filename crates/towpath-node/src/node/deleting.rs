@@ -108,38 +108,44 @@ impl Node {
         self.lead.turns.push_back(Turn { asked_by, left, until: now + TURN_WITHIN });
     }
 
-    /// Deletes those whose turn has come.
+    /// Deletes those whose turn has come; who has to wait longer keeps nobody else waiting.
     pub(crate) fn settle_turns(&mut self, now: Instant) {
-        while let Some(mut turn) = self.lead.turns.pop_front() {
-            let Some((place, host)) = turn.left.pop_front() else { continue };
-            let may = self.may_delete(host);
-            if matches!(may, Err(DeleteError::Voter(_))) && now < turn.until {
-                turn.left.push_front((place, host));
-                self.lead.turns.push_front(turn);
-                return;
-            }
-            let is_last = turn.left.is_empty();
-            match &mut turn.asked_by {
-                AskedBy::Owner(number) => match may {
-                    Ok(()) => self.strike_out(now, host, Some(Waiting::Table(*number))),
-                    why => self.table_changed(Some(*number), why),
-                },
-                AskedBy::Task(asker, number, outcomes) => {
-                    let may = may.map_err(|why| self.fault_of(why));
-                    let goes = may.is_ok();
-                    outcomes[place] = may;
-                    let answer = is_last.then(|| Answer::Each(mem::take(outcomes)));
-                    let (asker, number) = (*asker, *number);
-                    if goes {
-                        let waiting = answer.map(|answer| Waiting::Task(asker, number, answer));
-                        self.strike_out(now, host, waiting);
-                    } else if let Some(answer) = answer {
-                        self.reply(now, asker, number, Ok(answer));
-                    }
+        for mut turn in mem::take(&mut self.lead.turns) {
+            while let Some((place, host)) = turn.left.pop_front() {
+                let may = self.may_delete(host);
+                if matches!(may, Err(DeleteError::Voter(_))) && now < turn.until {
+                    turn.left.push_front((place, host));
+                    self.lead.turns.push_back(turn);
+                    break;
                 }
+                self.take_turn(now, &mut turn, (place, host), may);
             }
-            if !is_last {
-                self.lead.turns.push_front(turn);
+        }
+    }
+
+    fn take_turn(
+        &mut self,
+        now: Instant,
+        turn: &mut Turn,
+        (place, host): (usize, HostId),
+        may: Result<(), DeleteError>,
+    ) {
+        match &mut turn.asked_by {
+            AskedBy::Owner(number) => match may {
+                Ok(()) => self.strike_out(now, host, Some(Waiting::Table(*number))),
+                why => self.table_changed(Some(*number), why),
+            },
+            AskedBy::Task(asker, number, outcomes) => {
+                let goes = may.is_ok();
+                outcomes[place] = may.map_err(|why| self.fault_of(why));
+                let is_last = turn.left.is_empty();
+                let answer = is_last.then(|| Answer::Each(mem::take(outcomes)));
+                if goes {
+                    let waiting = answer.map(|answer| Waiting::Task(*asker, *number, answer));
+                    self.strike_out(now, host, waiting);
+                } else if let Some(answer) = answer {
+                    self.reply(now, *asker, *number, Ok(answer));
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::HostId;
@@ -97,6 +98,19 @@ fn where_one_is_lost_the_other_waits_for_that_one_to_go_first_and_not_for_ever()
     net.run(500);
     assert_eq!(outcomes(&mut net), [(3, Ok(())), (2, Ok(()))]);
     assert_eq!(net.node(LEADER).hosts().count(), 1);
+}
+
+#[test]
+fn who_has_to_wait_longer_keeps_nobody_else_waiting() {
+    let (mut net, two, three) = with_one_lost();
+    // The second waits for the lost one to go, and that one for what the second was about to do.
+    let until = net.now + Duration::from_millis(500);
+    net.node(LEADER).voting.leaving = Some((three, until));
+    assert_eq!((delete(&mut net, 1, three), delete(&mut net, 2, two)), (Ok(()), Ok(())));
+    net.run(400);
+    assert_eq!(outcomes(&mut net), []);
+    net.run(400);
+    assert_eq!(outcomes(&mut net), [(2, Ok(())), (1, Ok(()))]);
 }
 
 #[test]
