@@ -157,16 +157,10 @@ impl Outbox {
         Some(waiting)
     }
 
-    /// Drops tasks' data; the blocks of it.
-    pub(crate) fn drop_data(&mut self) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        for purpose in Purpose::ALL.into_iter().filter(|p| p.is_data()) {
-            for waiting in self.queues[purpose as usize].drain(..) {
-                self.bytes -= waiting.cost();
-                blocks.extend(waiting.block().map(|(block, _)| block));
-            }
-        }
-        blocks
+    /// Drops all that waits; the blocks of tasks' data among it.
+    pub(crate) fn clear(&mut self) -> Vec<Block> {
+        let all = core::mem::take(self);
+        all.queues.iter().flatten().filter_map(Waiting::block).map(|(block, _)| block).collect()
     }
 
     /// All that waits, by purpose.
@@ -274,8 +268,8 @@ mod tests {
         outbox.pop(Purpose::Small);
         assert_eq!((outbox.bytes(), outbox.first(Purpose::Log)), (0, None));
         outbox.push(Purpose::Control, Waiting::Bytes([7; 6].to_vec()));
-        assert_eq!(outbox.drop_data(), [block(2), block(1)]);
-        assert_eq!((outbox.bytes(), outbox.first(Purpose::Bulk)), (70, None));
+        assert_eq!(outbox.clear(), [block(2), block(1)]);
+        assert_eq!((outbox.bytes(), outbox.iter().count()), (0, 0));
     }
 
     #[test]
@@ -295,17 +289,5 @@ mod tests {
         assert_eq!(lanes.arrived(Purpose::Bulk), None);
         assert_eq!(lanes.arrived(Purpose::Bulk), Some(task(3)));
         assert_eq!(lanes.arrived(Purpose::Bulk), None);
-    }
-
-    #[test]
-    fn what_of_our_own_is_dropped_with_tasks_data_does_not_count_any_more() {
-        let mut outbox = Outbox::default();
-        outbox.push(Purpose::Control, Waiting::Bytes([7; 6].to_vec()));
-        outbox.push(Purpose::Small, Waiting::Bytes([7; 36].to_vec()));
-        outbox.push(Purpose::Bulk, Waiting::Block(block(1), 9));
-        assert_eq!(outbox.drop_data(), [block(1)]);
-        assert_eq!(outbox.bytes(), 70);
-        outbox.pop(Purpose::Control);
-        assert_eq!((outbox.bytes(), outbox.iter().count()), (0, 0));
     }
 }

@@ -74,6 +74,7 @@ mod local;
 mod marked;
 mod metrics;
 mod over;
+mod parting;
 mod paths;
 mod peers;
 mod promising;

@@ -14,8 +14,8 @@ use towpath_proto::{
 use towpath_vm::control::ControlState;
 use towpath_vm::requests::REQUESTS_MAX;
 use towpath_vm::{
-    ControlLog, Ending, Fields, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo,
-    TaskSpec, Tasks, message,
+    ControlLog, Ending, Host, HostState, Message, RequestId, Requests, Stream, TaskInfo, TaskSpec,
+    Tasks, message,
 };
 use towpath_wire::frame::MESSAGE_CHARGE;
 use towpath_wire::{ChannelId, HostId, Instant, LinkId, TaskId};
@@ -54,6 +54,7 @@ pub(crate) mod halt;
 pub(crate) mod invitations;
 pub(crate) mod joining;
 pub(crate) mod overlong;
+pub(crate) mod parting;
 pub(crate) mod paths;
 pub(crate) mod peers;
 pub(crate) mod promising;
@@ -144,22 +145,6 @@ impl Node {
         node.events.push_back(NodeEvent::Joined { me: id, again: false });
         node.share_log(Instant::ZERO);
         node
-    }
-
-    /// This host, as `id`, in the table that it founds.
-    pub(crate) fn own_entry(&self, id: HostId) -> Host {
-        Host {
-            id,
-            name: self.config.name.clone(),
-            addr: self.config.links.addr(),
-            key: self.endpoint.public_key().0,
-            arch: self.config.arch.clone(),
-            speed: self.config.speed,
-            cpus: self.config.cpus,
-            slots: self.config.slots,
-            state: HostState::Up,
-            fields: Fields::default(),
-        }
     }
 
     /// A host that joins the virtual machine of `target`.

@@ -252,7 +252,7 @@ impl Peers {
         self.retries.retain(|(_, h)| *h != host);
         self.dirty.remove(host);
         let mut peer = self.by_host.remove(&host)?;
-        self.freed.extend(peer.outbox.drop_data());
+        self.freed.extend(peer.outbox.clear());
         match peer.contact {
             Contact::Up(id) | Contact::Connecting { id, .. } => {
                 self.forget(id);
@@ -310,10 +310,11 @@ impl Peers {
         fits
     }
 
-    /// Drops the tasks' data that waits for a peer that goes on under another association.
-    pub(crate) fn drop_data(&mut self, host: HostId) {
+    /// Drops what waits for a peer that goes on under another association: neither side goes on
+    /// with what it was about.
+    pub(crate) fn drop_waiting(&mut self, host: HostId) {
         if let Some(peer) = self.by_host.get_mut(&host) {
-            self.freed.extend(peer.outbox.drop_data());
+            self.freed.extend(peer.outbox.clear());
         }
     }
 }

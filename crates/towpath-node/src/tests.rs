@@ -25,6 +25,7 @@ mod metrics;
 mod minority;
 mod net;
 mod owners;
+mod parting;
 mod passing;
 mod promising;
 mod questions;

@@ -10,6 +10,8 @@ use towpath_vm::{Host, HostState, Snapshot};
 use towpath_wire::HostId;
 use towpath_wire::id::TASK_MAX;
 
+use crate::parting::Parting;
+
 /// A replica is a host, and which of those that this host has been: it may be taken in again after
 /// it was removed, with nothing of what it had.
 pub(crate) const fn replica_of(host: HostId, which: u64) -> ReplicaId {
@@ -67,6 +69,7 @@ pub(crate) struct Seen<'a> {
     /// Those that have said that they have something of the log: they keep it.
     pub(crate) acked: &'a BTreeSet<HostId>,
     pub(crate) wanted: u8,
+    pub(crate) parting: &'a Parting,
 }
 
 /// One of one or two hosts, three of three or four, five of more; no more than are wanted.
@@ -79,11 +82,11 @@ const fn voters_of(hosts: usize, wanted: u8) -> usize {
 }
 
 /// What is to be changed about who takes part. Whoever is lost is replaced, never only removed:
-/// the voters become fewer only where hosts leave.
+/// the voters become fewer only where hosts leave, or end by themselves ([`Parting`]).
 pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> Option<Step> {
     let table = &told.table;
     let is_up = |host: &HostId| table.get(*host).is_some_and(|h| h.state == HostState::Up);
-    let Seen { voters, learners, acked, wanted } = *seen;
+    let Seen { voters, learners, acked, wanted, parting } = *seen;
     if let Some(gone) = learners.iter().find(|host| !is_up(host)) {
         return Some(Step::Remove(*gone));
     }
@@ -95,6 +98,9 @@ pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> 
     if let Some(left) = dead.filter(|host| table.get(**host).is_none()) {
         return Some(Step::Remove(*left));
     }
+    if let Some(host) = parting.takes_out(voters, &is_up) {
+        return Some(Step::Remove(host));
+    }
     // Those that are to vote begin together: two that vote could decide less than one. With two
     // hosts, the second one holds everything, and does not vote.
     let lacking = target.saturating_sub(living);
@@ -103,7 +109,8 @@ pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> 
         let addresses: Vec<IpAddr> =
             voters.iter().filter_map(|v| table.get(*v)).map(|h| h.addr.ip()).collect();
         let is_new = |host| !voters.contains(&host) && !learners.contains(&host);
-        let fit = table.up().filter(|h| is_new(h.id) && reach.is_up(h.id));
+        let stays = |host| !parting.hosts.contains_key(&host);
+        let fit = table.up().filter(|h| is_new(h.id) && stays(h.id) && reach.is_up(h.id));
         // Not one that is to be taken out; those on other machines, then those that have been here
         // longest.
         let order = |h: &&Host| (h.drains(), addresses.contains(&h.addr.ip()), h.id.incarnation());
@@ -203,7 +210,8 @@ pub(crate) mod tests {
         let acked = ids(case.learners).into_iter().filter(|id| !case.silent.contains(&id.slot()));
         let acked: BTreeSet<HostId> = acked.collect();
         let wanted = case.wanted;
-        let seen = Seen { voters: &voters, learners: &learners, acked: &acked, wanted };
+        let parting = &Parting::default();
+        let seen = Seen { voters: &voters, learners: &learners, acked: &acked, wanted, parting };
         super::next_step(&seen, &told, &But(case.unheard))
     }
 

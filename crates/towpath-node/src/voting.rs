@@ -33,6 +33,7 @@ use zeroize::Zeroizing;
 
 use crate::ledger::{Ledger, Writes};
 use crate::over::Over;
+use crate::parting::Parting;
 use crate::restore::KeptTo;
 use crate::saying::{Said, Saying};
 use crate::ticking::Ticking;
@@ -76,15 +77,18 @@ pub(crate) struct Voting {
     pub(crate) follows: Option<HostId>,
     /// Hosts whose engine has ended, by the word of whoever started it, and that are not lost yet.
     pub(crate) ended: BTreeSet<HostId>,
+    /// Hosts that are about to end.
+    pub(crate) parting: Parting,
 }
 
 impl fmt::Debug for Voting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { vm_key, voter, kept, untold, .. } = self;
+        let Self { vm_key, voter, kept, untold, parting, .. } = self;
         let holds = vm_key.is_some();
         write!(
             f,
-            "Voting {{ holds the key: {holds}, kept: {kept}, untold: {untold:?}, {voter:?} }}"
+            "Voting {{ holds the key: {holds}, kept: {kept}, untold: {untold:?}, {parting:?}, \
+             {voter:?} }}"
         )
     }
 }
@@ -109,6 +113,7 @@ impl Voting {
             over: Over::default(),
             follows: None,
             ended: BTreeSet::new(),
+            parting: Parting::default(),
         }
     }
 
@@ -425,15 +430,22 @@ impl Voter {
         changes
     }
 
-    /// Has another one lead that is heard, if there is one: this host is about to end.
-    pub(crate) fn hand_over(&mut self, now: Instant, reach: &dyn Reach) -> bool {
+    /// Has another one lead that is heard, if there is one: this host is about to end, and so are
+    /// those in `part`.
+    pub(crate) fn hand_over(
+        &mut self,
+        now: Instant,
+        reach: &dyn Reach,
+        part: &BTreeMap<HostId, bool>,
+    ) -> bool {
         self.catch_up(now);
         let me = self.replica.identity().id;
         let state = &self.state;
         let is_up =
             |host: HostId| state.table().get(host).is_some_and(|h| h.state == HostState::Up);
+        let stays = |host: HostId| is_up(host) && !part.contains_key(&host);
         let fit = |id: &&ReplicaId| {
-            **id != me && host_of(**id).is_some_and(|host| is_up(host) && reach.is_heard(host))
+            **id != me && host_of(**id).is_some_and(|host| stays(host) && reach.is_heard(host))
         };
         // One that is to be taken out next only where there is no other.
         let drains = |id: &&ReplicaId| {
@@ -600,23 +612,28 @@ impl Voter {
 
     /// What is to be changed about who takes part, seen from the host that leads; `None`: nothing,
     /// or not yet.
-    pub(crate) fn next_step(&self, told: &Snapshot, reach: &dyn Reach) -> Option<Step> {
+    pub(crate) fn next_step(
+        &self,
+        told: &Snapshot,
+        reach: &dyn Reach,
+        parting: &Parting,
+    ) -> Option<Step> {
         if !self.leads() || !self.replica.is_settled() {
             return None;
         }
         let (voters, learners) = self.members();
         let acked = self.replica.followers().filter(|(_, matched)| *matched > 0);
         let acked: BTreeSet<HostId> = acked.filter_map(|(id, _)| host_of(id)).collect();
-        let seen =
-            Seen { voters: &voters, learners: &learners, acked: &acked, wanted: self.wanted };
+        let (voters, learners, wanted) = (&voters, &learners, self.wanted);
+        let seen = Seen { voters, learners, acked: &acked, wanted, parting };
         let step = next_step(&seen, told, reach);
         // Who is told to be a voter before it is one, can be believed when it leads.
         let named = |host: &HostId| told.voters.contains(host);
         match step {
             Some(Step::Promote(_)) if !learners.iter().all(named) => {
-                Some(Step::Name(voters.union(&learners).copied().collect()))
+                Some(Step::Name(voters.union(learners).copied().collect()))
             }
-            None if !voters.iter().eq(&told.voters) => Some(Step::Name(voters)),
+            None if !voters.iter().eq(&told.voters) => Some(Step::Name(voters.clone())),
             step => step,
         }
     }

@@ -143,7 +143,20 @@ pub enum Message {
     /// To another one that votes: most of those that do have started again, and this host takes no
     /// part in the log for a while. How far what it has goes.
     Outnumbered(Outnumbered),
+    /// To the others that keep the log: this host, which does, too, is about to end. It waits to hear
+    /// from the leader that it may.
+    Ends(Ends),
+    /// From the leader: those that keep the log can decide without you.
+    MayEnd(MayEnd),
 }
+
+/// Body of [`Message::Ends`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {}
+
+/// Body of [`Message::MayEnd`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MayEnd {}
 
 /// Body of [`Message::SayHolds`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -665,6 +678,7 @@ kinds! {
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
     60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
     65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds, 71 Outnumbered,
+    72 Ends, 73 MayEnd,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
@@ -703,6 +717,7 @@ impl Message {
             | Self::Resumed(_)
             | Self::Keep(_)
             | Self::Outnumbered(_)
+            | Self::MayEnd(_)
             | Self::Consensus(_) => LABEL_LOG,
             Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
             Self::TaskEnded(_) => LABEL_SMALL,
@@ -720,7 +735,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..65u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..75u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

@@ -21,6 +21,7 @@ Examples:
   towpath sim vm --links 2 --seeds 100                each host on two networks, which may fail
   towpath sim vm --voters 3 --faults 3 --seeds 100     the founder may be lost, too
   towpath sim vm --voters 3 --restarts 3 --seeds 100   hosts also start again, some with wiped disks
+  towpath sim vm --voters 3 --endings 4 --seeds 100    hosts are told to end, and start again
   towpath sim vm --lost-after-ms 10000 --seeds 100     only a crash may cost a host
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
@@ -57,6 +58,10 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     power_cuts: u64,
+    /// Times that a host is told to end, by a signal, and starts again
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
+    endings: u64,
     /// Links of a host, each to a network of its own; of several, networks may fail, too
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -93,6 +98,7 @@ impl VmArgs {
             faults: self.faults as usize,
             restarts: self.restarts as usize,
             power_cuts: self.power_cuts as usize,
+            endings: self.endings as usize,
             links: self.links,
             voters: self.voters,
             lost_after_ms: self.lost_after_ms,
@@ -104,7 +110,9 @@ impl VmArgs {
     fn replay(&self, seed: u64) -> String {
         let Self { hosts, tasks, faults, links, voters, .. } = self;
         let times = |name, n: u64| if n > 0 { format!(" --{name} {n}") } else { String::new() };
-        let restarts = times("restarts", self.restarts) + &times("power-cuts", self.power_cuts);
+        let restarts = times("restarts", self.restarts)
+            + &times("power-cuts", self.power_cuts)
+            + &times("endings", self.endings);
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
         let after = match self.lost_after_ms {

@@ -242,7 +242,46 @@ fn where_most_of_those_that_voted_are_gone_the_founder_leads_again_when_told_to(
     wait_for_voters(&vm);
 }
 
-/// Mailboxes, once somebody leads.
+/// Hosts are told to end, all at once; done once they have.
+fn end(vm: &Vm, hosts: &[usize]) {
+    let pids: Vec<u32> = hosts.iter().map(|host| vm.pid(*host)).collect();
+    for pid in pids {
+        Vm::signal(pid, "-TERM");
+    }
+    let begin = Instant::now();
+    while hosts.iter().any(|host| towpath::lock::is_locked(&vm.vm_dir().host(*host))) {
+        assert!(begin.elapsed() < PROMPT, "they end");
+    }
+}
+
+#[test]
+fn two_of_three_that_are_ended_on_their_machines_leave_one_that_goes_on() {
+    let all = [1, 2, 3];
+    for (ended, together) in [([2, 3], true), ([1, 2], true), ([2, 3], false)] {
+        let vm = up("3");
+        if together {
+            end(&vm, &ended);
+        } else {
+            ended.iter().for_each(|host| end(&vm, &[*host]));
+        }
+        let stays = *all.iter().find(|host| !ended.contains(host)).unwrap();
+        assert_eq!(wait_for_leader(&vm), stays);
+        task(&vm, stays).join_group("g").unwrap();
+        // They come back, and three keep the log again.
+        for _ in ended {
+            let token = text(&vm.towpath(&["token"]).stdout);
+            let out = vm.with_input(&["join", "-"], token.as_bytes());
+            assert!(out.status.success(), "{}", text(&out.stderr));
+        }
+        wait_for_voters(&vm);
+        // The last one goes with nobody to decide anything, and all of it comes back from disks.
+        end(&vm, &all);
+        let out = vm.towpath(&["up", "--hosts", "3"]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        wait_for_voters(&vm);
+    }
+}
+
 #[test]
 fn a_virtual_machine_that_was_founded_with_one_keeps_to_it() {
     let vm = Vm::new();
@@ -263,6 +302,7 @@ fn a_virtual_machine_that_was_founded_with_one_keeps_to_it() {
     }
 }
 
+/// Mailboxes, once somebody leads.
 fn mailboxes(vm: &Vm, host: usize) -> Vec<String> {
     let (mut task, begin) = (task(vm, host), Instant::now());
     loop {

@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use towpath_proto::{Connect, ConnectFailure};
-use towpath_wire::Instant;
+use towpath_vm::{Fields, Host, HostState};
+use towpath_wire::{HostId, Instant};
 
 use super::Node;
 use super::standing::RETRY_LEADER;
@@ -17,6 +18,22 @@ use crate::joining::{Joining, Next, Reason, asks_on};
 const RETRY_YIELDED: Duration = Duration::from_millis(10);
 
 impl Node {
+    /// This host, as `id`, in the table that it founds.
+    pub(crate) fn own_entry(&self, id: HostId) -> Host {
+        Host {
+            id,
+            name: self.config.name.clone(),
+            addr: self.config.links.addr(),
+            key: self.endpoint.public_key().0,
+            arch: self.config.arch.clone(),
+            speed: self.config.speed,
+            cpus: self.config.cpus,
+            slots: self.config.slots,
+            state: HostState::Up,
+            fields: Fields::default(),
+        }
+    }
+
     pub(crate) fn start_joining(&mut self, now: Instant, target: JoinTarget) {
         let JoinTarget { addr, key, others, invitation } = target;
         let (admission, psk, reason) = (invitation.admission(), invitation.psk, Reason::Told);

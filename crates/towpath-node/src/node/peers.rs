@@ -131,7 +131,7 @@ impl Node {
             // What was under way on it has an unknown outcome: both sides give it up.
             self.peers.forget(old);
             self.cut_channels(old);
-            self.peers.drop_data(host);
+            self.peers.drop_waiting(host);
             self.close(now, old, (reason::REPLACED, "replaced"), memory);
             self.channels_over(host, old);
             self.give_up_work(now, host);

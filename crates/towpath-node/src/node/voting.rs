@@ -32,9 +32,9 @@ pub(super) const WAITING_MAX: u64 = 64 << 20;
 const TELL_EVERY: u32 = 20;
 
 /// Whom a node reaches at one moment.
-struct Reached<'a> {
-    node: &'a Node,
-    now: Instant,
+pub(super) struct Reached<'a> {
+    pub(super) node: &'a Node,
+    pub(super) now: Instant,
 }
 
 impl Reach for Reached<'_> {
@@ -94,16 +94,6 @@ impl Node {
             VoterSeen { host, votes: voters.contains(&host), heard, behind }
         };
         VotersSeen { term, entries, voters: behind.into_iter().map(seen).collect() }
-    }
-
-    /// This host is about to end: where it leads, and others may, one of them is to. True if it is
-    /// asked: this host leads no longer a round trip later.
-    pub fn hand_lead_over(&mut self, now: Instant, memory: &mut dyn Memory) -> bool {
-        let Some(mut voter) = self.voting.voter.take() else { return false };
-        let hands = voter.hand_over(now, &Reached { node: self, now });
-        self.voting.voter = Some(voter);
-        self.pump(now, memory);
-        hands
     }
 
     /// The owner has on its disk what [`Node::saved`] gave as of this entry.
@@ -251,6 +241,7 @@ impl Node {
         }
         self.give_up_lead();
         self.settle_turns(now);
+        self.settle_parting(now);
         if (ticks || self.voting.stepping) && self.leads() {
             self.settle_voters(now);
         }
@@ -274,9 +265,11 @@ impl Node {
 
     /// Ticks that bring nothing wake nobody, unless this host has something to do with them.
     fn rest(&mut self) {
-        let Voting { voter, untold, asked_about, leaving, stepping, .. } = &mut self.voting;
+        let Voting { voter, untold, asked_about, leaving, stepping, parting, .. } =
+            &mut self.voting;
         let Some(voter) = voter else { return };
-        let busy = *stepping || leaving.is_some() || !untold.is_empty() || !asked_about.is_empty();
+        let waits = leaving.is_some() || parting.waits();
+        let busy = *stepping || waits || !untold.is_empty() || !asked_about.is_empty();
         voter.rest(busy || self.lead.suspects.any() || !self.lead.turns.is_empty());
         // Only who leads is watched by those that follow it.
         let follows = voter.follows();
@@ -455,9 +448,8 @@ impl Node {
             return;
         }
         self.voting.stepping = false;
-        let Some(step) = voter.next_step(log.snapshot(), &Reached { node: self, now }) else {
-            return;
-        };
+        let (reached, parting) = (Reached { node: self, now }, &self.voting.parting);
+        let Some(step) = voter.next_step(log.snapshot(), &reached, parting) else { return };
         let another = |(host, _)| step != Step::Remove(host);
         if self.voting.leaving.is_some_and(another) {
             return;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use towpath_vm::talk::{Place, Question, SpawnTasks, ToDaemon};
 
 use super::net::{Net, config, program};
+use super::parting::may_end;
 use super::voting::sharing;
 use crate::{DeleteError, NodeEvent};
 
@@ -62,11 +63,11 @@ fn a_leader_that_ends_has_another_one_lead_first() {
     assert_eq!(seen.voters.len(), 3);
     assert!(seen.voters.iter().all(|v| v.votes && v.heard && v.behind == 0), "{seen:?}");
     assert_eq!(net.call(1, |node, now, _| node.voters_seen(now)), <_>::default());
-    assert!(!net.call(1, |node, now, memory| node.hand_lead_over(now, memory)), "it does not lead");
     assert_eq!(drain(&mut net, 0, 1, true), Ok(()));
     net.run(50);
-    assert!(net.call(0, |node, now, memory| node.hand_lead_over(now, memory)));
+    assert!(!may_end(&mut net, 0), "another one is to lead first");
     net.run(100);
+    assert!(may_end(&mut net, 0));
     let leads: Vec<usize> = (0..5).filter(|host| net.node(*host).leads()).collect();
     let [leader] = leads[..] else { panic!("{leads:?} lead") };
     assert!(leader > 0);
@@ -88,7 +89,7 @@ fn a_leader_that_ends_has_another_one_lead_first() {
 fn a_founder_that_alone_leads_has_nobody_to_hand_over_to() {
     for voters in [1, 3] {
         let mut net = Net::founded(crate::NodeConfig { voters, ..config(0, "h0") });
-        assert!(!net.call(0, |node, now, memory| node.hand_lead_over(now, memory)));
+        assert!(may_end(&mut net, 0));
         let seen = net.call(0, |node, now, _| node.voters_seen(now));
         assert_eq!((seen.voters.len(), seen.voters[0].host), (1, net.id(0)));
     }

@@ -14,10 +14,10 @@ use core::time::Duration;
 use towpath_vm::channel::ChannelSpec;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
-    ChannelAsk, ChannelWithdrawn, Consensus, Credit, Entries, Exited, Halt, Input, Keep, Kill,
-    List, MessageError, Numbers, Outnumbered, Output, Parted, Promised, Relay, Report, Resumed,
-    SayHolds, Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit, TaskEnded,
-    TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
+    ChannelAsk, ChannelWithdrawn, Consensus, Credit, Ends, Entries, Exited, Halt, Input, Keep,
+    Kill, List, MayEnd, MessageError, Numbers, Outnumbered, Output, Parted, Promised, Relay,
+    Report, Resumed, SayHolds, Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit,
+    TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
 };
 use towpath_vm::promises::{Again, Granted, Holds, Promise, Release, Terms};
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
@@ -54,13 +54,15 @@ const fn who(message: &Message) -> Who {
         // Where one host keeps the log: `super::voting` has the others.
         | Message::Consensus(_)
         | Message::Outnumbered(_)
+        | Message::Ends(_)
         | Message::Reach(_) => Who::Nobody,
         Message::Entries(_)
         | Message::Halt(_)
         | Message::Resumed(_)
         | Message::Keep(_)
         | Message::Promised(_)
-        | Message::SayHolds(_) => Who::Leader,
+        | Message::SayHolds(_)
+        | Message::MayEnd(_) => Who::Leader,
         // Of requests of ours, which run on one host.
         Message::Started(_)
         | Message::Output(_)
@@ -240,8 +242,9 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     .collect()
 }
 
-/// The same of what is said about promises, and where most of those that vote start again.
-fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 7] {
+/// The same of what is said about promises, where most of those that vote start again, and before
+/// one of them ends.
+fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 9] {
     let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
     let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
     let terms = Terms { rate, burst, packet, within };
@@ -255,6 +258,8 @@ fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 7] {
         Message::Release(Release { host: named, number: 1 }),
         Message::Holds(Holds { host: named, last: 1, numbers: [1].into() }),
         Message::SayHolds(SayHolds { after_ms: 0 }),
+        Message::Ends(Ends {}),
+        Message::MayEnd(MayEnd {}),
     ]
 }
 

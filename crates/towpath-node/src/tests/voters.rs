@@ -1,6 +1,6 @@
 //! Those that keep a log, and what they say to each other, without their hosts.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -9,6 +9,7 @@ use towpath_vm::control::{Command, Commits, ControlState, Drain, Outcome};
 use towpath_vm::{Change, ControlLog, Host, consensus};
 use towpath_wire::{HostId, Instant};
 
+use crate::parting::Parting;
 use crate::saying::Said;
 use crate::voters::Step;
 use crate::voters::tests::{But, host, id};
@@ -120,14 +121,14 @@ fn the_first_leads_alone_and_whoever_it_takes_in_has_everything() {
     assert!(!one.change(&Step::Name([id(1)].into())), "that is a command");
     assert!(!one.change(&Step::Promote(id(2))) && !one.change(&Step::Remove(id(2))));
     let told = one.state().snapshot().clone();
-    assert_eq!(one.next_step(&told, &But(&[])), Some(Step::Learn(id(2))));
-    assert_eq!(one.next_step(&told, &But(&[2])), Some(Step::Learn(id(3))));
-    assert_eq!(one.next_step(&told, &But(&[2, 3])), None);
+    assert_eq!(one.next_step(&told, &But(&[]), &Parting::default()), Some(Step::Learn(id(2))));
+    assert_eq!(one.next_step(&told, &But(&[2]), &Parting::default()), Some(Step::Learn(id(3))));
+    assert_eq!(one.next_step(&told, &But(&[2, 3]), &Parting::default()), None);
     all.learn(2);
     let two = all.of(2);
     assert!(!two.leads() && !two.is_alone() && !two.is_out() && two.is_settled());
     assert_eq!((two.follows(), two.state().leader()), (Some(id(1)), id(1)));
-    assert_eq!(two.next_step(&told, &But(&[])), None, "it does not lead");
+    assert_eq!(two.next_step(&told, &But(&[]), &Parting::default()), None, "it does not lead");
     assert!(two.describe().contains("Follower"));
     let one = all.of(1);
     assert_eq!(one.members(), ([id(1)].into(), [id(2)].into()));
@@ -165,8 +166,8 @@ fn the_lead_goes_to_one_that_is_heard_and_last_to_one_that_is_taken_out() {
         all.run(2);
         assert!(matches!(all.of(1).poll(), Some(Outcome::Committed(_, t, _)) if t == ticket));
         let now = all.now;
-        assert!(!all.of(2).hand_over(now, &But(&[])), "it does not lead");
-        assert_eq!(all.of(1).hand_over(now, &But(unheard)), to.is_some());
+        assert!(!all.of(2).hand_over(now, &But(&[]), &BTreeMap::new()), "it does not lead");
+        assert_eq!(all.of(1).hand_over(now, &But(unheard), &BTreeMap::new()), to.is_some());
         let pending = all.of(1).propose(Command::Drain(Drain { host: id(2), on: false }));
         all.run(2);
         assert_eq!(all.leaders(), [to.unwrap_or(1)]);
@@ -232,7 +233,7 @@ fn a_leader_that_is_removed_is_out_and_one_of_the_others_leads() {
 fn one_comes_to_lead_once_whatever_is_decided_then() {
     let mut all = Voters::three(3);
     let now = all.now;
-    assert!(all.of(1).hand_over(now, &But(&[])));
+    assert!(all.of(1).hand_over(now, &But(&[]), &BTreeMap::new()));
     all.run(2);
     assert_eq!(all.leaders(), [2]);
     let taken = all.of(2).taken().expect("it has come to lead");
@@ -254,7 +255,7 @@ fn whoever_is_passed_the_lead_and_is_gone_is_not_waited_for() {
         let now = all.now;
         all.of(1).propose(Command::Lost(id(2)));
         all.run(1);
-        assert!(all.of(1).hand_over(now, &But(&[2])));
+        assert!(all.of(1).hand_over(now, &But(&[2]), &BTreeMap::new()));
         all.run(2);
         assert_eq!(all.leaders(), [3]);
         for _ in 0..early {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use towpath_proto::Rng;
 use towpath_wire::Instant;
 
-use super::restarts::Restart;
+use super::restarts::{How, Restart};
 use super::scenario::VmScenario;
 use crate::link::LinkSpec;
 use crate::scenario::between;
@@ -46,9 +46,13 @@ impl Fault {
             *first = first.place(more, scenario.links);
         }
         let shared = scenario.voters > 1;
-        let restarts = (0..scenario.restarts + scenario.power_cuts)
-            .map(|n| Self::Restart(Restart::draw(more, hosts, (n >= scenario.restarts, shared))));
-        faults.extend(restarts);
+        let hows = [
+            (How::Crash, scenario.restarts),
+            (How::PowerCut, scenario.power_cuts),
+            (How::Told, scenario.endings),
+        ];
+        let hows = hows.into_iter().flat_map(|(how, times)| std::iter::repeat_n(how, times));
+        faults.extend(hows.map(|how| Self::Restart(Restart::draw(more, hosts, (how, shared)))));
         faults
     }
 

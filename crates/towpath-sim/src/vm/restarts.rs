@@ -1,14 +1,15 @@
-//! Hosts that crash and start again: with what their disks have, or with wiped ones, which makes
-//! them newcomers.
+//! Hosts that crash, or are told to end, and start again: with what their disks have, or with wiped
+//! ones, which makes them newcomers.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use towpath_node::{JoinTarget, Node, NodeConfig, Saved};
 use towpath_proto::Rng;
+use towpath_wire::Instant;
 
 use super::program::Stage;
-use super::run::{CALL_REBOOT, Run, VM_KEY, crypto};
+use super::run::{CALL_END, CALL_REBOOT, Run, VM_KEY, crypto};
 use crate::disk::Disk;
 use crate::scenario::between;
 
@@ -22,21 +23,37 @@ pub(super) struct Restart {
     pub(super) ms: u64,
     /// Nothing is on its disk any more.
     wiped: bool,
-    /// All that keep the log do, none with a wiped disk.
-    all: bool,
+    how: How,
 }
+
+/// How it comes to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// It crashes.
+    Crash,
+    /// All that keep the log do, none with a wiped disk.
+    PowerCut,
+    /// It is told to end, and waits until it may, for [`PARTS`] at most. Its disk is not wiped.
+    Told,
+}
+
+/// How long a daemon that is told to end waits for the others.
+const PARTS: Duration = Duration::from_secs(2);
+/// How often it looks.
+const LOOKS: Duration = Duration::from_millis(1);
 
 impl Restart {
     /// `shared`: others than the founder may lead. Where none does, it keeps its disk: without it
     /// there is nothing to come back to.
-    pub(super) fn draw(rng: &mut Rng, hosts: usize, (all, shared): (bool, bool)) -> Self {
+    pub(super) fn draw(rng: &mut Rng, hosts: usize, (how, shared): (How, bool)) -> Self {
         let (host, ms) = (rng.below(hosts as u64) as usize, between(rng, 50, 3000));
-        Self { host, ms, wiped: rng.below(3) == 0 && (shared || host > 0), all }
+        let waits = if how == How::Told { PARTS.as_millis() as u64 + 10 } else { 0 };
+        Self { host, ms: ms + waits, wiped: rng.below(3) == 0 && (shared || host > 0), how }
     }
 
     /// Hosts that may be lost for it.
     pub(super) fn strikes(self, hosts: usize) -> Range<usize> {
-        if self.all { 0..hosts } else { self.host..self.host + 1 }
+        if self.how == How::PowerCut { 0..hosts } else { self.host..self.host + 1 }
     }
 }
 
@@ -56,6 +73,8 @@ pub(super) struct Lives {
     pub(super) crashed: Vec<usize>,
     /// Hosts that are gone and start again, by the fault that did it, with what they kept.
     down: Vec<(usize, usize, Option<Saved>)>,
+    /// Hosts that are told to end, by the fault, and since when.
+    ending: Vec<(usize, usize, Instant)>,
     starts: u64,
 }
 
@@ -68,6 +87,16 @@ impl Lives {
 impl Run<'_> {
     /// The fault of this number: who it meets is gone. False where nobody may be now.
     pub(super) fn stop(&mut self, number: usize, restart: Restart) -> bool {
+        let host = restart.host;
+        if restart.how == How::Told {
+            let told = self.lives.ending.iter().any(|(_, other, _)| *other == host);
+            let runs = self.world.hosts[host].node.is_some() && !told;
+            if runs {
+                self.lives.ending.push((number, host, self.world.now()));
+                self.ending(host);
+            }
+            return runs;
+        }
         if !self.may_crash() {
             return false;
         }
@@ -76,20 +105,43 @@ impl Run<'_> {
             node.is_some_and(|node| node.log_name().is_some())
         };
         let all = 0..self.ids.len();
-        let met: Vec<usize> =
-            if restart.all { all.filter(keeps).collect() } else { vec![restart.host] };
+        let all_do = restart.how == How::PowerCut;
+        let met: Vec<usize> = if all_do { all.filter(keeps).collect() } else { vec![host] };
         for host in met {
-            if self.world.hosts[host].node.is_none() {
-                continue;
+            if self.world.hosts[host].node.is_some() {
+                self.lives.ending.retain(|(_, other, _)| *other != host);
+                self.goes(number, host, all_do || !restart.wiped);
             }
-            let h = &self.world.hosts[host];
-            let left = h.disk.as_ref().zip(h.node.as_ref()).and_then(|(d, node)| d.left_by(node));
-            let left = left.filter(|_| restart.all || !restart.wiped);
-            self.world.crash(host);
-            self.is_gone(host);
-            self.lives.down.push((number, host, left));
         }
         true
+    }
+
+    /// A host is gone, with what is on its disk or not.
+    fn goes(&mut self, number: usize, host: usize, keeps: bool) {
+        let h = &self.world.hosts[host];
+        let left = h.disk.as_ref().zip(h.node.as_ref()).and_then(|(d, node)| d.left_by(node));
+        self.world.crash(host);
+        self.is_gone(host);
+        self.lives.down.push((number, host, left.filter(|_| keeps)));
+    }
+
+    /// A host that is told to end does where it may, or has waited long enough.
+    pub(super) fn ending(&mut self, host: usize) {
+        let told = self.lives.ending.iter().position(|(_, other, _)| *other == host);
+        let Some(at) = told else { return };
+        let (number, _, since) = self.lives.ending[at];
+        let may = self.world.with(host, |node, now, memory| node.may_end(now, memory));
+        if may == Some(false) && self.world.now().since(since) < PARTS {
+            return self.world.call_at(self.world.now() + LOOKS, CALL_END | host as u64);
+        }
+        self.lives.ending.swap_remove(at);
+        let ended = self.world.with(host, |node, now, memory| {
+            node.comes_back(node.keeps());
+            node.leave(now, "left", memory);
+        });
+        if ended.is_some() {
+            self.goes(number, host, true);
+        }
     }
 
     /// All tasks of a host have ended with it.

@@ -30,6 +30,7 @@ pub(super) const CALL_WAKE: u64 = 4 << 40;
 const CALL_HEAL: u64 = 5 << 40;
 const CALL_TICK: u64 = 6 << 40;
 pub(super) const CALL_REBOOT: u64 = 7 << 40;
+pub(super) const CALL_END: u64 = 8 << 40;
 const KIND: u64 = !((1 << 40) - 1);
 const TICK: Duration = Duration::from_millis(200);
 /// One task in so many stays for longer than it takes until a host is lost and back: so much
@@ -185,6 +186,7 @@ impl<'a> Run<'a> {
                         CALL_ACT => self.act(index),
                         CALL_WAKE => self.wake(index),
                         CALL_REBOOT => self.reboot(index, None),
+                        CALL_END => self.ending(index),
                         CALL_HEAL => {
                             self.struck[index].heal(&mut self.world, self.scenario.link);
                             self.start_again(index);

@@ -23,6 +23,8 @@ pub struct VmScenario {
     pub restarts: usize,
     /// Times that all that keep the log crash at once and start again.
     pub power_cuts: usize,
+    /// Times that hosts are told to end, and start again with what is on their disks.
+    pub endings: usize,
     /// Every host's links, to and from the middle.
     pub link: LinkSpec,
     /// So many links has a host, each to a network of its own.
@@ -42,7 +44,7 @@ pub struct VmScenario {
 impl VmScenario {
     /// Hosts have disks, since they may need them.
     pub(super) const fn starts_again(&self) -> bool {
-        self.restarts + self.power_cuts > 0
+        self.restarts + self.power_cuts + self.endings > 0
     }
 
     /// Many hosts: fewer acts, short messages.
@@ -74,6 +76,7 @@ impl Default for VmScenario {
             faults: 2,
             restarts: 0,
             power_cuts: 0,
+            endings: 0,
             link: LinkSpec {
                 rate_bps: 1_000_000_000,
                 delay_us: 100,

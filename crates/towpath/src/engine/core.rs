@@ -50,8 +50,8 @@ pub const LINKS_MAX: usize = (KEY_CLIENTS - KEY_LINKS) as usize;
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 /// How often the wall clock is read.
 const FOLLOW: Duration = Duration::from_secs(1);
-/// How long another host may take to lead before this one, which did, ends.
-pub(super) const HAND_OVER: Duration = Duration::from_millis(500);
+/// How long the others that keep the log may take to do without this host before it ends.
+pub(super) const PART_WITHIN: Duration = Duration::from_secs(2);
 /// What the node wants, and what the control thread reports, in one turn at most.
 const EVENTS_PER_TURN: usize = 4096;
 const REPORTS_PER_TURN: usize = 64;
@@ -239,7 +239,7 @@ impl Engine {
         self.turn_begins();
         loop {
             self.drain(&mut joined)?;
-            if self.ending && self.has_written() && self.has_handed_over() {
+            if self.ending && self.has_written() && self.may_end() {
                 self.end();
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use towpath_node::Node;
 use towpath_wire::{HostId, Instant};
 
-use super::core::{Engine, HAND_OVER};
+use super::core::{Engine, PART_WITHIN};
 use crate::keeper::{Keeper, Kept};
 use crate::ledger::Ledger;
 use crate::protocol::HostEvent;
@@ -169,14 +169,11 @@ impl Engine {
         }
     }
 
-    /// Where another host may lead, it does before this one ends, if it can within a moment.
-    pub(super) fn has_handed_over(&mut self) -> bool {
+    /// Where others keep the log, too, another one leads before this host ends, and they can decide
+    /// without it, if that can be within a moment.
+    pub(super) fn may_end(&mut self) -> bool {
         let now = self.clock.now();
-        if let Some(by) = self.pending.ends_by {
-            return now >= by || !self.node.leads() && !self.node.is_frozen();
-        }
-        let hands = self.node.hand_lead_over(now, &mut self.memory);
-        self.pending.ends_by = Some(if hands { now + HAND_OVER } else { now });
-        !hands
+        let by = *self.pending.ends_by.get_or_insert(now + PART_WITHIN);
+        self.pending.is_deleted || now >= by || self.node.may_end(now, &mut self.memory)
     }
 }

@@ -1,0 +1,112 @@
+//! A host that keeps the log and is about to end has another one lead where it leads itself, and
+//! waits until the others can decide without it.
+
+use alloc::vec::Vec;
+
+use towpath_proto::Memory;
+use towpath_vm::Message;
+use towpath_vm::message::{Ends, MayEnd};
+use towpath_wire::{HostId, Instant};
+
+use super::Node;
+use super::voting::Reached;
+
+impl Node {
+    /// This host is about to end, and its owner asks again after every turn until it may: another
+    /// one leads then, where one can, and those that keep the log can decide without this host,
+    /// where they can. What cannot be is not waited for: bound it all the same, whoever leads may
+    /// not answer.
+    pub fn may_end(&mut self, now: Instant, memory: &mut dyn Memory) -> bool {
+        let may = self.has_parted(now);
+        self.pump(now, memory);
+        may
+    }
+
+    fn has_parted(&mut self, now: Instant) -> bool {
+        self.say_that_it_ends(now);
+        let Some(voter) = &self.voting.voter else { return true };
+        let (voters, _) = voter.members();
+        let stays = |host: &HostId| {
+            self.peers.up(*host).is_some() && !self.voting.parting.hosts.contains_key(host)
+        };
+        if !voters.iter().any(stays) {
+            return true;
+        }
+        let votes = self.me.is_some_and(|me| voters.contains(&me));
+        let led = self.voting.parting.own.handed;
+        if self.me == self.leader() && (led || !self.standing.frozen) {
+            // Asked once: where another one is not elected, this one leads on.
+            let Some(mut voter) = self.voting.voter.take() else { return true };
+            let (reached, parting) = (Reached { node: self, now }, &self.voting.parting.hosts);
+            let hands = !led && voter.hand_over(now, &reached, parting);
+            self.voting.voter = Some(voter);
+            self.voting.parting.own.handed |= hands;
+            return !self.voting.parting.own.handed;
+        }
+        let Some(leader) = self.leader().filter(|_| votes) else { return true };
+        if self.watch.silent.contains(&leader) {
+            return true;
+        }
+        // Whoever led until now waits for the next one.
+        self.voting.parting.own.may || self.standing.frozen && !led
+    }
+
+    /// Tells the others that keep the log, so that none of them has this host lead: those that have
+    /// not heard it on the connection that stands.
+    fn say_that_it_ends(&mut self, now: Instant) {
+        let Some(voter) = &self.voting.voter else { return };
+        let (mut voters, _) = voter.members();
+        voters.retain(|host| self.me != Some(*host));
+        for host in voters {
+            let Some(up) = self.peers.up(host) else { continue };
+            if self.voting.parting.own.said.insert(host, up) != Some(up) {
+                self.tell(now, host, Message::Ends(Ends {}));
+            }
+        }
+    }
+
+    /// A host that keeps the log with us is about to end.
+    pub(crate) fn handle_parting(&mut self, now: Instant, from: HostId) {
+        let known = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
+        if !self.is_shared() {
+            self.malformed += 1;
+        } else if known && self.me != Some(from) {
+            // Who says it again has not heard that it may.
+            self.voting.parting.hosts.insert(from, false);
+            self.voting.stepping |= self.leads();
+        } else if self.leads() {
+            self.tell(now, from, Message::MayEnd(MayEnd {}));
+        }
+    }
+
+    /// The leader says that the others can do without this host.
+    pub(crate) fn handle_may_end(&mut self, from: HostId) {
+        if self.leader() == Some(from) && self.me != Some(from) {
+            self.voting.parting.own.may = true;
+        } else {
+            self.malformed += u64::from(!self.is_shared());
+        }
+    }
+
+    /// Tells those that are about to end whether they may.
+    pub(crate) fn settle_parting(&mut self, now: Instant) {
+        if self.voting.parting.hosts.is_empty() {
+            return;
+        }
+        let mut parting = core::mem::take(&mut self.voting.parting);
+        parting.hosts.retain(|host, _| self.is_up(*host));
+        self.voting.parting = parting;
+        // Where this host ends itself, the next one that leads says so: it may be one of them.
+        let leads = self.leads() && !self.voting.parting.own.handed;
+        let settled = self.voting.voter.as_ref().filter(|voter| voter.is_settled());
+        let Some(voter) = settled.filter(|_| leads) else { return };
+        let (voters, _) = voter.members();
+        let mut parting = core::mem::take(&mut self.voting.parting);
+        let may: Vec<HostId> =
+            parting.may_end(&voters, &|host| self.is_up(*host)).into_iter().collect();
+        self.voting.parting = parting;
+        for host in may {
+            self.tell(now, host, Message::MayEnd(MayEnd {}));
+        }
+    }
+}
