@@ -65,16 +65,15 @@ impl Node {
         }
     }
 
-    /// A host that keeps the log with us is about to end.
+    /// A host that keeps the log with us is about to end. One that does not, as far as is known
+    /// here, may have until just now.
     pub(crate) fn handle_parting(&mut self, now: Instant, from: HostId) {
         let known = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
-        if !self.is_shared() {
-            self.malformed += 1;
-        } else if known && self.me != Some(from) {
+        if known && self.me != Some(from) {
             // Who says it again has not heard that it may.
             self.voting.parting.hosts.insert(from, false);
             self.voting.stepping |= self.leads();
-        } else if self.leads() {
+        } else if self.leads() && self.voting.voter.is_some() {
             self.tell(now, from, Message::MayEnd(MayEnd {}));
         }
     }
@@ -84,7 +83,8 @@ impl Node {
         if self.leader() == Some(from) && self.me != Some(from) {
             self.voting.parting.own.may = true;
         } else {
-            self.malformed += u64::from(!self.is_shared());
+            // One that led says so late.
+            self.malformed += u64::from(self.voting.parting.own.said.is_empty());
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use towpath_node::{JoinTarget, Node, NodeConfig, Saved};
 use towpath_proto::Rng;
-use towpath_wire::Instant;
+use towpath_wire::{HostId, Instant};
 
 use super::program::Stage;
 use super::run::{CALL_END, CALL_REBOOT, Run, VM_KEY, crypto};
@@ -75,12 +75,19 @@ pub(super) struct Lives {
     down: Vec<(usize, usize, Option<Saved>)>,
     /// Hosts that are told to end, by the fault, and since when.
     ending: Vec<(usize, usize, Instant)>,
+    /// Those that were, in that life.
+    told: Vec<HostId>,
     starts: u64,
 }
 
 impl Lives {
     pub(super) fn of(begun: Vec<Begun>) -> Self {
         Self { begun, ..Self::default() }
+    }
+
+    /// Whether one is about to end.
+    pub(super) fn any_ends(&self) -> bool {
+        !self.ending.is_empty()
     }
 }
 
@@ -90,9 +97,13 @@ impl Run<'_> {
         let host = restart.host;
         if restart.how == How::Told {
             let told = self.lives.ending.iter().any(|(_, other, _)| *other == host);
-            let runs = self.world.hosts[host].node.is_some() && !told;
+            let me = self.world.hosts[host].node.as_ref().and_then(Node::me);
+            // Who votes, and has crashed, is not lost yet: nobody can know that it does not stay.
+            let ended = |id| self.lives.told.contains(&id);
+            let runs = me.is_some() && !told && self.voters_but(&ended).is_some();
             if runs {
                 self.lives.ending.push((number, host, self.world.now()));
+                self.lives.told.extend(me);
                 self.ending(host);
             }
             return runs;

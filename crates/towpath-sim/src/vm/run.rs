@@ -496,11 +496,16 @@ impl<'a> Run<'a> {
     /// Whether one more may be gone for good: where several keep the log, most of those that vote
     /// have to live, so all of them do before one goes.
     pub(super) fn may_crash(&self) -> bool {
+        let voters = self.voters_but(&|_| false);
+        self.scenario.voters == 1 || voters.is_some_and(|n| n >= 3) && !self.lives.any_ends()
+    }
+
+    /// How many vote, where all of them live that are not excepted.
+    pub(super) fn voters_but(&self, excepted: &dyn Fn(HostId) -> bool) -> Option<usize> {
         let nodes = || self.world.hosts.iter().filter_map(|h| h.node.as_ref());
-        let Some(leader) = nodes().find(|node| node.leads()) else { return false };
-        let (voters, _) = leader.voters();
+        let (voters, _) = nodes().find(|node| node.leads())?.voters();
         let lives = |id: &HostId| nodes().any(|node| node.me() == Some(*id) && !node.is_frozen());
-        self.scenario.voters == 1 || voters.len() >= 3 && voters.iter().all(lives)
+        voters.iter().all(|id| lives(id) || excepted(*id)).then_some(voters.len())
     }
 
     fn strike(&mut self) {
