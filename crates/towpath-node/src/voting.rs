@@ -79,6 +79,8 @@ pub(crate) struct Voting {
     pub(crate) ended: BTreeSet<HostId>,
     /// Hosts that are about to end.
     pub(crate) parting: Parting,
+    /// Several hosts have kept the log since this one is there.
+    pub(crate) was_shared: bool,
 }
 
 impl fmt::Debug for Voting {
@@ -114,6 +116,7 @@ impl Voting {
             follows: None,
             ended: BTreeSet::new(),
             parting: Parting::default(),
+            was_shared: false,
         }
     }
 

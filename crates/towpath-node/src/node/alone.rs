@@ -67,7 +67,7 @@ impl Node {
             self.voting.over.outnumbered.insert(from, (kept, now));
             self.go_on_alone(now);
         } else {
-            self.malformed += u64::from(!self.is_shared());
+            self.malformed += u64::from(self.was_never_shared());
         }
     }
 

@@ -65,7 +65,7 @@ impl Node {
     /// `from` cannot reach `host`.
     pub(crate) fn handle_unreachable(&mut self, now: Instant, from: HostId, host: HostId) {
         if !self.leads() {
-            self.malformed += u64::from(!self.is_shared());
+            self.malformed += u64::from(self.was_never_shared());
             return;
         }
         if from == host || self.me == Some(host) || !self.is_up(host) || !self.is_up(from) {
@@ -83,7 +83,7 @@ impl Node {
     /// `from` reaches `host` again: what was under way between them both have given up.
     pub(crate) fn handle_reached(&mut self, now: Instant, from: HostId, host: HostId) {
         if !self.leads() {
-            self.malformed += u64::from(!self.is_shared());
+            self.malformed += u64::from(self.was_never_shared());
             return;
         }
         self.lead.broken.between.retain(|(a, b), _| pair(*a, *b) != pair(from, host));

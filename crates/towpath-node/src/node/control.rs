@@ -283,7 +283,7 @@ impl Node {
         let Some(log) = &mut self.log else { return };
         let leads = entry.change == Change::Leads(from);
         if from != log.leader() && !leads || self.me == Some(from) {
-            self.malformed += u64::from(!log.snapshot().is_shared());
+            self.malformed += u64::from(self.was_never_shared());
             return;
         }
         let have = log.snapshot().index;

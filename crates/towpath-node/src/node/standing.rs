@@ -225,7 +225,7 @@ impl Node {
             if theirs.leader == from {
                 return self.doubt(now, from, place);
             }
-            self.malformed += u64::from(!snapshot.is_shared());
+            self.malformed += u64::from(self.was_never_shared());
             return;
         }
         if theirs.place() <= snapshot.place() || self.is_behind(&theirs).is_some() {
@@ -247,7 +247,7 @@ impl Node {
             voters.filter(|v| Some(*v) != self.me && self.is_up(*v)).collect();
         let is_shared = log.snapshot().is_shared() && self.me != Some(from);
         if !is_shared || theirs <= log.snapshot().place() {
-            self.malformed += u64::from(!is_shared);
+            self.malformed += u64::from(!is_shared && self.was_never_shared());
             return;
         }
         if self.standing.doubted.is_some_and(|at| now.since(at) < RETRY_LEADER) {
@@ -275,6 +275,12 @@ impl Node {
     /// Whether another host may come to lead.
     pub(crate) fn is_shared(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.snapshot().is_shared())
+    }
+
+    /// Whether one host alone has led all the time, as far as this host has seen. Of several that
+    /// kept the log one alone may be left, and what the others said may come later.
+    pub(crate) fn was_never_shared(&self) -> bool {
+        !self.is_shared() && !self.voting.was_shared
     }
 
     pub(crate) fn own_report(&self) -> Report {

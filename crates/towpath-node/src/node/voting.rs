@@ -221,6 +221,7 @@ impl Node {
 
     /// Carries on with the log, as far as this host keeps it. True if anything was said.
     pub(crate) fn settle_voting(&mut self, now: Instant) -> bool {
+        self.voting.was_shared |= self.is_shared();
         let Some(voter) = &mut self.voting.voter else {
             self.settle_turns(now);
             return false;
@@ -342,7 +343,7 @@ impl Node {
         let Keep { generation, replica, vm_key, voters } = *keep;
         let name = LogName { generation, replica };
         if self.leader() != Some(from) || self.me == Some(from) || !name.is_of(self.me) {
-            self.malformed += u64::from(!self.is_shared());
+            self.malformed += u64::from(self.was_never_shared());
             return;
         }
         if self.voting.voter.as_ref().is_some_and(|voter| voter.name() == name) {
@@ -416,7 +417,7 @@ impl Node {
     /// The leader asks whether this host reaches another one: that one is asked for a sign of life.
     pub(crate) fn handle_reach(&mut self, now: Instant, from: HostId, host: HostId) {
         if self.leader() != Some(from) || self.me == Some(from) || !self.is_shared() {
-            self.malformed += u64::from(!self.is_shared());
+            self.malformed += u64::from(self.was_never_shared());
             return;
         }
         if let Some(id) = self.peers.up(host).filter(|_| self.voting.voter.is_some()) {
