@@ -92,7 +92,11 @@ impl Node {
             && self.leader().is_none_or(|leader| self.said_outnumbered(now, leader).is_none());
         let voter = self.voting.voter.as_ref().filter(|_| !is_led)?;
         let (voters, _) = voter.members();
-        let is_over = |host: &HostId| self.voting.over.lives.contains_key(host);
+        // One that says that it can decide nothing decides nothing with this host either, which may
+        // not know yet of all that were taken out.
+        let is_over = |host: &HostId| {
+            self.voting.over.lives.contains_key(host) || self.said_outnumbered(now, *host).is_some()
+        };
         let lives = voters.iter().filter(|host| !is_over(host) && is_up(voter.state(), **host));
         (2 * lives.count() <= voters.len()).then(|| voter.kept_to())
     }

@@ -249,8 +249,11 @@ impl Node {
         let snapshot = log.snapshot().clone();
         let restored = core::mem::take(&mut self.lead.asking.restored);
         let issued = match &state {
-            // Its own list may be of a time when it kept the log, and others did after it.
-            Some(before) if before.snapshot().is_shared() => before.invitations().clone(),
+            // Its own list may be of a time when it kept the log, and others did after it; one that
+            // did not found the virtual machine, and was the last that kept the log, has none.
+            Some(before) if before.snapshot().is_shared() || !self.voting.founded => {
+                before.invitations().clone()
+            }
             _ => Invitations::of(restored),
         };
         let log = ControlState::new(log).with_deleted(deleted).with_invitations(issued);
