@@ -278,7 +278,7 @@ impl Node {
                     if let Some(member) = self.local.members.get_mut(task) {
                         member.registered = true;
                     }
-                    let shared = self.is_shared();
+                    let shared = !self.was_never_shared();
                     let again = &mut self.local.questions.again;
                     serial = again.ask(task, number, (op, shared));
                     // What a task asks first is not to be done after what it asks then.

@@ -121,7 +121,7 @@ impl Node {
                 }
             }
             // Of whoever leads next, where there may be one.
-            Question::Registry(_) if self.is_shared() => Ok(log.leader()),
+            Question::Registry(_) if !self.was_never_shared() => Ok(log.leader()),
             Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt => {
                 if self.standing.frozen { Err(self.frozen()) } else { Ok(log.leader()) }
             }
@@ -174,7 +174,7 @@ impl Node {
 
     /// Somebody leads again: it is asked what its tasks asked of the one before.
     pub(crate) fn ask_again(&mut self, now: Instant) {
-        let Some(leader) = self.leader().filter(|_| self.is_shared()) else { return };
+        let Some(leader) = self.leader().filter(|_| !self.was_never_shared()) else { return };
         for (task, number) in self.local.questions.again.lost() {
             let fault = self.frozen();
             self.answer(task, number, Err(fault));
@@ -214,7 +214,7 @@ impl Node {
             self.answer(task, number, Err(fault));
         }
         // Who hears a leader again asks it all that is open.
-        let leader = self.leader().filter(|_| self.is_shared() && !self.standing.frozen);
+        let leader = self.leader().filter(|_| !self.was_never_shared() && !self.standing.frozen);
         let leader = leader.filter(|leader| {
             let up = self.me == Some(*leader) || self.peers.up(*leader).is_some();
             up && self.peers.waiting(*leader) == 0

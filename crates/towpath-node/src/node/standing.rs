@@ -277,8 +277,9 @@ impl Node {
         self.log.as_ref().is_some_and(|log| log.snapshot().is_shared())
     }
 
-    /// Whether one host alone has led all the time, as far as this host has seen. Of several that
-    /// kept the log one alone may be left, and what the others said may come later.
+    /// Whether one host alone has led all the time, as far as this host has seen. Where several
+    /// kept the log one alone may be left for a while: what the others said may come later, and what
+    /// was asked of them is asked again.
     pub(crate) fn was_never_shared(&self) -> bool {
         !self.is_shared() && !self.voting.was_shared
     }
