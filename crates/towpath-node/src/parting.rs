@@ -20,6 +20,8 @@ pub(crate) struct Parting {
 /// How far this host is, where it is about to end itself.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
+    /// It kept the log when it was to end.
+    pub(crate) kept: bool,
     /// It led when it was to end, and asked another one to.
     pub(crate) handed: bool,
     /// Those that keep the log with it and were told, and on which connections.

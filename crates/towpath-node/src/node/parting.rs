@@ -23,6 +23,7 @@ impl Node {
     }
 
     fn has_parted(&mut self, now: Instant) -> bool {
+        self.voting.parting.own.kept |= self.keeps();
         self.say_that_it_ends(now);
         let Some(voter) = &self.voting.voter else { return true };
         let (voters, _) = voter.members();

@@ -147,7 +147,7 @@ impl Run<'_> {
         }
         self.lives.ending.swap_remove(at);
         let ended = self.world.with(host, |node, now, memory| {
-            node.comes_back(node.keeps());
+            node.comes_back(true);
             node.leave(now, "left", memory);
         });
         if ended.is_some() {

@@ -566,7 +566,7 @@ impl Engine {
     fn end(&mut self) {
         self.control.stop();
         let forget = self.has_nobody_to_come_back_to();
-        self.node.comes_back(!forget && self.node.keeps());
+        self.node.comes_back(!forget);
         if let Some(keeper) = &mut self.keeping.keeper {
             keeper.look_at(&mut self.node);
             keeper.end(forget);
