@@ -58,6 +58,9 @@ pub(crate) struct Conn {
     /// Under which key the peer came.
     pub(crate) key: Option<HostKey>,
     pub(crate) lanes: Lanes,
+    /// The host has not been told yet who it is: until that has arrived, nothing else may, and
+    /// channels do not wait for each other.
+    pub(crate) greets: bool,
     /// What is to be said on this connection or not at all, [`ALONG_MAX`] at most.
     along: VecDeque<Message>,
     /// Bytes of blocks of tasks' data that the transport has.
@@ -110,6 +113,9 @@ impl Conn {
     ) -> bool {
         // The peer may still have to open it.
         let Some(channel) = self.lanes.channel(Purpose::Control) else { return false };
+        if self.greets {
+            return false;
+        }
         while let Some(message) = self.along.front() {
             let bytes = message.encode();
             let Some(block) = memory.put(&bytes) else { return true };
@@ -282,6 +288,13 @@ impl Peers {
     pub(crate) fn arrived(&mut self, id: AssociationId, cost: u64) {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.in_flight -= cost;
+        }
+    }
+
+    /// A host that is new on a connection is told who it is before anything else.
+    pub(crate) fn greets(&mut self, id: AssociationId) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.greets = true;
         }
     }
 

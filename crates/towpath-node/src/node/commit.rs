@@ -152,6 +152,7 @@ impl Node {
                 && self.remote_of(newcomer).is_some()
             {
                 self.peers.set_up(host.id, newcomer);
+                self.peers.greets(newcomer);
             }
         }
         let change = entry.change.clone();

@@ -35,6 +35,9 @@ impl Node {
         let mut stalled = conn.say_along(now, id, &mut self.endpoint, too_long, memory);
         let mut dropped = Vec::new();
         for purpose in Purpose::ALL {
+            if conn.greets && purpose != Purpose::Log {
+                break;
+            }
             let Some(channel) = conn.lanes.channel(purpose) else { continue };
             while let Some(waiting) = peer.outbox.first(purpose) {
                 let own = if let Waiting::Bytes(bytes) = waiting { Some(bytes) } else { None };

@@ -230,6 +230,7 @@ impl Node {
         self.peers.dirty.extend(host);
         let trip = self.endpoint.association(id).map_or(Duration::ZERO, Association::least_trip);
         conn.lanes.settled(purpose, number, now, trip);
+        conn.greets &= purpose != Purpose::Log;
         if !purpose.is_data() {
             memory.release(block);
             return true;

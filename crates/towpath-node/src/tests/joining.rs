@@ -10,11 +10,11 @@ use towpath_proto::association::End;
 use towpath_proto::endpoint::Refusal;
 use towpath_proto::{Connect, ConnectFailure, EndpointEvent, HostKey, Psk, Rng};
 use towpath_vm::message::Entries;
-use towpath_vm::{Change, Entry, Fields, Host, HostState, Message};
+use towpath_vm::{Change, Entry, Fields, Host, HostState, Message, RequestEvent};
 use towpath_wire::bytes::ParseError;
 use towpath_wire::{Admission, HostId, LinkId};
 
-use super::net::{EPOCH_S, Net, VM_KEY, addr, config};
+use super::net::{EPOCH_S, Net, VM_KEY, addr, config, program};
 use super::standin::StandIn;
 use crate::config::{reason, refusal, token_psk};
 use crate::hello::{Hello, Purpose};
@@ -60,6 +60,23 @@ fn hosts_that_join_know_each_other_and_are_numbered_by_the_entry_that_added_them
     let host = net.node(0).hosts().nth(1).expect("the second").clone();
     assert_eq!((host.addr, host.speed, host.cpus, host.slots), (addr(1), 1000, 2, 2));
     assert_eq!(host.state, HostState::Up);
+}
+
+#[test]
+fn a_newcomer_hears_who_it_is_before_anything_else() {
+    let mut net = Net::founded(config(0, "one"));
+    net.add(config(1, "two"));
+    net.lose_once((0, 1), |net| net.node(0).hosts().count() == 2);
+    // What it is told of that is lost; this goes by another channel.
+    let two = net.node(0).hosts().nth(1).map(|host| host.id).expect("it was let in");
+    assert_eq!(net.node(1).me(), None);
+    let request = net.spawn(0, two, program(&[]));
+    net.run(1000);
+    assert_eq!((net.node(1).me(), net.node(1).malformed()), (Some(two), 0));
+    net.started(1);
+    net.run(100);
+    let news = net.news(0, request);
+    assert!(matches!(news[..], [RequestEvent::Started { .. }]), "{news:?}");
 }
 
 #[test]

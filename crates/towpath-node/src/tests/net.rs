@@ -324,6 +324,16 @@ impl Net {
         self.now = until;
     }
 
+    /// Lets time pass until this is so, and loses what is under way then from one to another.
+    pub(super) fn lose_once(&mut self, lost: (usize, usize), is: impl Fn(&mut Self) -> bool) {
+        while !is(self) {
+            let next = self.next().expect("something is due");
+            self.now = self.now.max(next);
+            self.turn();
+        }
+        self.way.retain(|_, (from, to, _)| (*from, *to) != lost);
+    }
+
     /// Hands out what is due.
     fn turn(&mut self) {
         let now = self.now;
