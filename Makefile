@@ -123,7 +123,9 @@ swarm: build
 	for voters in 3 5; do \
 	  $(BIN) sim vm --voters $$voters --faults 2 --restarts 3 --seeds $(SEEDS) >/dev/null && \
 	  $(BIN) sim vm --voters $$voters --faults 3 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \
-	  $(BIN) sim vm --voters $$voters --faults 1 --restarts 2 --power-cuts 1 --seeds $(SEEDS) >/dev/null || exit 1; \
+	  $(BIN) sim vm --voters $$voters --faults 1 --restarts 2 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \
+	  $(BIN) sim vm --voters $$voters --faults 2 --endings 3 --seeds $(SEEDS) >/dev/null && \
+	  $(BIN) sim vm --voters $$voters --hosts 3 --faults 0 --endings 4 --seeds $(SEEDS) >/dev/null || exit 1; \
 	done
 	for nodes in 3 5 9; do $(BIN) sim consensus --nodes $$nodes --seeds $(SEEDS) >/dev/null || exit 1; done
 
