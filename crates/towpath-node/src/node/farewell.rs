@@ -59,7 +59,8 @@ impl Node {
     }
 
     /// This host is about to end, and its owner keeps what it needs to come back, or does not. One
-    /// that has nothing to keep leaves, unless it was taken out of those that keep the log only now.
+    /// that has nothing to keep leaves, unless it was taken out of those that keep the log just
+    /// now.
     pub fn comes_back(&mut self, comes_back: bool) {
         let kept = self.keeps() || self.voting.parting.own.kept;
         self.voting.comes_back = Some(comes_back && kept);

@@ -278,8 +278,8 @@ impl Node {
     }
 
     /// Whether one host alone has led all the time, as far as this host has seen. Where several
-    /// kept the log one alone may be left for a while: what the others said may come later, and what
-    /// was asked of them is asked again.
+    /// kept the log one alone may be left for a while: what the others said may come later, and
+    /// what was asked of them is asked again.
     pub(crate) fn was_never_shared(&self) -> bool {
         !self.is_shared() && !self.voting.was_shared
     }

@@ -263,7 +263,7 @@ impl Net {
                 seat.held.push(delivery);
                 continue;
             }
-            seat.given.push(seat.memory.payload(&delivery));
+            seat.given.push(handed_on(&seat.memory, &delivery));
             node.task_written(now, &delivery, &mut seat.memory);
         }
         for (to, datagram) in out {
@@ -521,7 +521,7 @@ impl Net {
         self.seats[host].holds = false;
         for delivery in core::mem::take(&mut self.seats[host].held) {
             let seat = &mut self.seats[host];
-            seat.given.push(seat.memory.payload(&delivery));
+            seat.given.push(handed_on(&seat.memory, &delivery));
             self.call(host, |node, now, memory| node.task_written(now, &delivery, memory));
         }
     }
@@ -575,16 +575,10 @@ impl Net {
     }
 }
 
-trait Payload {
-    fn payload(&self, delivery: &Delivery) -> (Header, Vec<u8>);
-}
-
-impl Payload for HeapMemory {
-    fn payload(&self, delivery: &Delivery) -> (Header, Vec<u8>) {
-        let at = delivery.at as usize;
-        let bytes = self.bytes(delivery.block)[at..at + delivery.len as usize].to_vec();
-        (delivery.header, bytes)
-    }
+/// What is handed on, with its header.
+fn handed_on(memory: &HeapMemory, delivery: &Delivery) -> (Header, Vec<u8>) {
+    let at = delivery.at as usize;
+    (delivery.header, memory.bytes(delivery.block)[at..at + delivery.len as usize].to_vec())
 }
 
 pub(super) fn header(src: TaskId, dst: TaskId, seq: u32, total: usize) -> Header {

@@ -77,10 +77,10 @@ fn what_was_said_before_is_what_everything_has_and_how_far_it_goes() {
     assert_eq!((voter.kept_to().term, voter.kept_to().lives), (voter.state.snapshot().term, true));
     let ticket = voter.propose(Command::Drain(Drain { host: id(1), on: true }));
     assert_eq!(voter.kept_to().last, (term, index + 1), "decided or not");
-    assert!(!voter.state.table().get(id(1)).is_some_and(Host::drains));
-    assert!(voter.everything().table().get(id(1)).is_some_and(Host::drains));
+    assert!(!voter.state.table().get(id(1)).is_some_and(towpath_vm::Host::drains));
+    assert!(voter.everything().table().get(id(1)).is_some_and(towpath_vm::Host::drains));
     assert!(matches!(voter.poll(), Some(Outcome::Committed(_, t, _)) if t == ticket));
-    assert!(voter.state.table().get(id(1)).is_some_and(Host::drains));
+    assert!(voter.state.table().get(id(1)).is_some_and(towpath_vm::Host::drains));
     let next = alone().after(&voter).propose(Command::Lead(id(1)));
     assert!(next > ticket, "no ticket is given out twice");
     voter.drop_all();

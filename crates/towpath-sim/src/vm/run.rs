@@ -7,7 +7,7 @@ use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
 use towpath_proto::config::Liveness;
 use towpath_proto::{AssociationEvent, Config, Crypto, Rng};
 use towpath_vm::talk::{Claim, Enrol, TALK_VERSION, ToDaemon, ToTask};
-use towpath_vm::{Action, Ending, RequestEvent};
+use towpath_vm::{Action, Ending, HostState, RequestEvent};
 use towpath_wire::{ByteSize, HostId, Instant, Rate, TaskId};
 
 use super::faults::Fault;
@@ -503,8 +503,12 @@ impl<'a> Run<'a> {
     /// How many vote, where all of them live that are not excepted.
     pub(super) fn voters_but(&self, excepted: &dyn Fn(HostId) -> bool) -> Option<usize> {
         let nodes = || self.world.hosts.iter().filter_map(|h| h.node.as_ref());
-        let (voters, _) = nodes().find(|node| node.leads())?.voters();
-        let lives = |id: &HostId| nodes().any(|node| node.me() == Some(*id) && !node.is_frozen());
+        let leader = nodes().find(|node| node.leads())?;
+        let (voters, _) = leader.voters();
+        // One that was out of contact for long may be lost, and not know it.
+        let up = |id| leader.hosts().any(|host| host.id == id && host.state == HostState::Up);
+        let runs = |id| nodes().any(|node| node.me() == Some(id) && !node.is_frozen());
+        let lives = |id: &HostId| up(*id) && runs(*id);
         voters.iter().all(|id| lives(id) || excepted(*id)).then_some(voters.len())
     }
 
