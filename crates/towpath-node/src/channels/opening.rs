@@ -17,7 +17,6 @@ use super::reserving::traffic;
 use super::table::{End, EndId, Line, Wire, Wish};
 use crate::node::Node;
 use crate::peers::{ALONG_MAX, Contact};
-use crate::standing::is_later_life;
 
 /// Priority of the lowest channel among those of a connection; [`PRIORITY_USUAL`] higher stand
 /// tasks' messages.
@@ -214,10 +213,10 @@ impl Node {
         ask: ChannelAsk,
     ) {
         let here = self.me == Some(ask.to.host());
-        // It may not know yet that this host has begun another life, and this one may not have
-        // begun yet.
+        // It may not know yet that this host has begun another life, be that in another slot, and
+        // this one may not have begun yet.
         let to = ask.to.host();
-        let is_earlier = |me: HostId| me.slot() == to.slot() && is_later_life(me, to);
+        let is_earlier = |me: HostId| to.incarnation() < me.incarnation() && !self.is_up(to);
         let earlier = !here && self.me.is_none_or(is_earlier);
         if ask.from.host() != from || !here && !earlier {
             self.malformed += 1;
