@@ -10,7 +10,7 @@ use crate::support::{Vm, text};
 use towpath_skip::skip;
 
 /// Our library, where `towpath` looks for it.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     crate::support::built::built(&["libpvm3.so", "deps/libpvm3.so"], &["-p", "towpath-pvm3"])
 }
 
@@ -25,13 +25,13 @@ fn ready(program: &str) -> bool {
 }
 
 /// A C program linked with PVM's own library; `false` where that cannot be had.
-fn compiled(vm: &Vm, name: &str, source: &str) -> bool {
+pub(crate) fn compiled(vm: &Vm, name: &str, source: &str) -> bool {
     if !(ready("/usr/bin/cc") && ready("/usr/include/pvm3.h")) {
         return false;
     }
     std::fs::write(vm.file("source.c"), source).unwrap();
     let mut cc = Command::new("cc");
-    cc.args(["-o", name, "source.c", "-lpvm3"]).current_dir(vm.dir.path());
+    cc.args(["-o", name, "source.c", "-lgpvm3", "-lpvm3"]).current_dir(vm.dir.path());
     let out = cc.output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
     true

@@ -1,6 +1,10 @@
 //! A virtual machine whose log three hosts keep: any one of them may be killed. Real processes on
 //! loopback.
 
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use towpath::Task;
@@ -8,11 +12,10 @@ use towpath::task::Wanted;
 use towpath_vm::talk::{MailRules, RegistryOp};
 use towpath_wire::HostId;
 
+use crate::pvm::{compiled, library};
 use crate::support::{PROMPT, Vm, text};
 
 const ANY: Wanted = Wanted { source: None, tag: None, context: 0 };
-/// Kills of the leader, one after the other, each replaced by a host that joins.
-const KILLS: usize = 4;
 /// How long control may stand still: an election is 1 to 2 s after the last word of a leader, and
 /// the machine is busy.
 const GAP: Duration = Duration::from_secs(6);
@@ -86,34 +89,39 @@ fn task(vm: &Vm, host: usize) -> Task {
     Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap()
 }
 
-#[test]
-fn the_leader_is_killed_again_and_again_and_nothing_is_lost_that_was_elsewhere() {
-    let vm = up("5");
-    // On a host that is not killed: the last of those that began.
-    let (mut a, mut b) = (task(&vm, 5), task(&vm, 5));
+/// A farm over so many numbers, each of which takes so long. Its daemon is the first: it goes on
+/// through another.
+fn farm(vm: &Vm, items: u32, sleep: &str) -> JoinHandle<()> {
+    let script = format!("sleep {sleep}; echo $1");
+    let mut farm = vm.command(&["farm", "--retries", "20", "--", "sh", "-c", &script, "sh", "{}"]);
+    farm.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let numbers: Vec<String> = (1..=items).map(|n| n.to_string()).collect();
+    std::thread::spawn(move || {
+        let mut child = farm.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(numbers.join("\n").as_bytes()).unwrap();
+        let farmed = child.wait_with_output().unwrap();
+        assert!(farmed.status.success(), "{}", text(&farmed.stderr));
+        let mut lines: Vec<u32> =
+            text(&farmed.stdout).lines().map(|l| l.parse().unwrap()).collect();
+        lines.sort_unstable();
+        assert!(lines.into_iter().eq(1..=items), "each item has one result");
+    })
+}
+
+/// The leader is killed so many times, each time replaced by a host that joins, while two tasks of
+/// the last host of the first five use groups and mailboxes. That one is not to lead.
+fn kill_leaders(vm: &Vm, kills: usize) {
+    let out = vm.towpath(&["host", "drain", "--no-wait", "h5"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let (mut a, mut b) = (task(vm, 5), task(vm, 5));
     for task in [&mut a, &mut b] {
         task.join_group("g").unwrap();
     }
-    let numbers: Vec<String> = (1..=200).map(|n: u32| n.to_string()).collect();
-    let numbers = numbers.join("\n");
-    let script = "sleep 0.1; echo $1";
-    let mut farm = vm.command(&["farm", "--retries", "20", "--", "sh", "-c", script, "sh", "{}"]);
-    // Its daemon is the first: it goes on through another.
-    let farm = std::thread::spawn(move || {
-        use std::io::Write;
-        use std::process::Stdio;
-        farm.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = farm.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(numbers.as_bytes()).unwrap();
-        child.wait_with_output().unwrap()
-    });
     let mut gaps = Vec::new();
-    for round in 0..KILLS {
-        let killed = wait_for_leader(&vm);
-        if killed == 5 {
-            break;
-        }
-        kill(&vm, killed);
+    for round in 0..kills {
+        let killed = wait_for_leader(vm);
+        assert_ne!(killed, 5, "it is drained");
+        kill(vm, killed);
         let begin = Instant::now();
         // What is asked while nobody leads is answered by the next one.
         let content = round.to_le_bytes();
@@ -126,26 +134,102 @@ fn the_leader_is_killed_again_and_again_and_nothing_is_lost_that_was_elsewhere()
         });
         a.group_barrier("g", 2).unwrap();
         b = barrier.join().unwrap();
-        assert_ne!(wait_for_leader(&vm), killed);
+        assert_ne!(wait_for_leader(vm), killed);
         let token = text(&vm.towpath(&["token"]).stdout);
         let out = vm.with_input(&["join", "-"], token.as_bytes());
         assert!(out.status.success(), "{}", text(&out.stderr));
-        wait_for_voters(&vm);
+        wait_for_voters(vm);
+        assert_eq!(hosts(vm).iter().filter(|h| h["state"] == "up").count(), 5, "joined once");
     }
-    println!("control stood still for {gaps:?}");
+    gaps.sort_unstable();
+    println!("control stood still for {:?} in the median of {gaps:?}", gaps[kills / 2]);
     assert!(gaps.iter().all(|gap| *gap < GAP), "{gaps:?}");
     let boxes = a.mailboxes("m").unwrap();
-    assert_eq!(boxes[0].entries.len(), gaps.len(), "each was put once");
+    assert_eq!(boxes[0].entries.len(), kills, "each was put once");
     assert_eq!(a.group_members("g").unwrap().members.len(), 2);
-    let get = RegistryOp::Get { name: "m".into(), index: None, from: 0, delete: true, wait: false };
-    assert_eq!(a.mail_get(get).unwrap().content, 0usize.to_le_bytes());
+    for round in 0..kills {
+        let (index, name) = (None, "m".into());
+        let get = RegistryOp::Get { name, index, from: 0, delete: true, wait: false };
+        assert_eq!(a.mail_get(get).unwrap().content, round.to_le_bytes());
+    }
     // Neither has heard anything else.
     assert!(a.recv_timeout(&ANY, Duration::ZERO).unwrap().is_none());
-    let farmed = farm.join().unwrap();
-    assert!(farmed.status.success(), "{}", text(&farmed.stderr));
-    let mut lines: Vec<u32> = text(&farmed.stdout).lines().map(|l| l.parse().unwrap()).collect();
-    lines.sort_unstable();
-    assert!(lines.into_iter().eq(1..=200), "each item has one result");
+}
+
+#[test]
+fn the_leader_is_killed_again_and_again_and_nothing_is_lost_that_was_elsewhere() {
+    let vm = up("5");
+    let farm = farm(&vm, 200, "0.1");
+    kill_leaders(&vm, 10);
+    farm.join().unwrap();
+}
+
+/// Two of them: rounds of a barrier and of a number there and back, until a file is there.
+const ROUNDS: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+#include <pvm3.h>
+static int there(int other, int *said, int wanted, int go) {
+    pvm_initsend(PvmDataDefault);
+    pvm_pkint(said, 1, 1);
+    pvm_pkint(&go, 1, 1);
+    return wanted < 0 ? wanted : pvm_send(other, 7);
+}
+int main(void) {
+    int me = pvm_joingroup("p"), round = 0, go = 1, got, other;
+    while (pvm_gsize("p") < 2)
+        usleep(10000);
+    other = pvm_gettid("p", 1 - me);
+    for (; go; round++) {
+        int barrier = pvm_barrier("p", 2);
+        if (me == 0) {
+            go = access("stop", F_OK) != 0;
+            barrier = there(other, &round, barrier, go);
+        }
+        if (barrier < 0 || pvm_recv(other, 7) < 0) {
+            printf("%d in round %d\n", barrier, round);
+            return 1;
+        }
+        pvm_upkint(&got, 1, 1);
+        pvm_upkint(&go, 1, 1);
+        if (got != round || (me == 1 && there(other, &round, 0, go) < 0)) {
+            printf("%d instead of %d\n", got, round);
+            return 1;
+        }
+    }
+    printf("%d rounds\n", round);
+    return pvm_exit();
+}"#;
+
+/// `TOWPATH_KILLS` of leaders (100 if it is not set), while three farms and a program of PVM's
+/// run: minutes.
+#[test]
+#[ignore = "takes minutes: `make nightly`"]
+fn a_hundred_leaders_are_killed_while_farms_and_a_program_of_pvms_run() {
+    let kills = std::env::var("TOWPATH_KILLS").map_or(100, |n| n.parse().unwrap());
+    let vm = up("5");
+    let farms: Vec<_> = (0..3).map(|_| farm(&vm, 10 * kills as u32, "0.5")).collect();
+    let pvm = compiled(&vm, "rounds", ROUNDS).then(|| {
+        for name in ["libpvm3.so.3", "libgpvm3.so.3"] {
+            symlink(library(), vm.file(name)).unwrap();
+        }
+        let start = || {
+            let mut program = Command::new("./rounds");
+            program.current_dir(vm.dir.path()).env("LD_LIBRARY_PATH", vm.dir.path());
+            program.env("TOWPATH_TASK_SOCKET", vm.vm_dir().host(5).join("task.sock"));
+            program.stdout(Stdio::piped()).spawn().unwrap()
+        };
+        [start(), start()]
+    });
+    kill_leaders(&vm, kills);
+    std::fs::write(vm.file("stop"), "").unwrap();
+    for program in pvm.into_iter().flatten() {
+        let out = program.wait_with_output().unwrap();
+        let said = text(&out.stdout);
+        println!("a program of PVM's: {said}");
+        assert!(out.status.success() && said.ends_with(" rounds\n"), "{said}");
+    }
+    farms.into_iter().for_each(|farm| farm.join().unwrap());
 }
 
 #[test]
