@@ -12,7 +12,8 @@ use towpath_wire::HostId;
 /// What is known of hosts that are about to end.
 #[derive(Debug, Default)]
 pub(crate) struct Parting {
-    /// Those that said so, and whether this host, which leads, has told them that they may.
+    /// Those that said so, and whether they may: this host, which leads, has told them, or they have
+    /// said that they do.
     pub(crate) hosts: BTreeMap<HostId, bool>,
     pub(crate) own: Own,
 }
@@ -24,8 +25,8 @@ pub(crate) struct Own {
     pub(crate) kept: bool,
     /// It led when it was to end, and asked another one to.
     pub(crate) handed: bool,
-    /// Those that keep the log with it and were told, and on which connections.
-    pub(crate) said: BTreeMap<HostId, AssociationId>,
+    /// Those that keep the log with it and were told, on which connections, and that it ends now.
+    pub(crate) said: BTreeMap<HostId, (AssociationId, bool)>,
     /// The leader said that it may.
     pub(crate) may: bool,
 }

@@ -101,6 +101,7 @@ pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> 
     if let Some(host) = parting.takes_out(voters, &is_up) {
         return Some(Step::Remove(host));
     }
+    let stays = |host: &HostId| !parting.hosts.contains_key(host);
     // Those that are to vote begin together: two that vote could decide less than one. With two
     // hosts, the second one holds everything, and does not vote.
     let lacking = target.saturating_sub(living);
@@ -109,8 +110,7 @@ pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> 
         let addresses: Vec<IpAddr> =
             voters.iter().filter_map(|v| table.get(*v)).map(|h| h.addr.ip()).collect();
         let is_new = |host| !voters.contains(&host) && !learners.contains(&host);
-        let stays = |host| !parting.hosts.contains_key(&host);
-        let fit = table.up().filter(|h| is_new(h.id) && stays(h.id) && reach.is_up(h.id));
+        let fit = table.up().filter(|h| is_new(h.id) && stays(&h.id) && reach.is_up(h.id));
         // Not one that is to be taken out; those on other machines, then those that have been here
         // longest.
         let order = |h: &&Host| (h.drains(), addresses.contains(&h.addr.ip()), h.id.incarnation());
@@ -120,7 +120,7 @@ pub(crate) fn next_step(seen: &Seen<'_>, told: &Snapshot, reach: &dyn Reach) -> 
         return Some(Step::Learn(host));
     }
     // One that votes, and has nothing to vote with, could never be outvoted.
-    let is_ready = |host: &HostId| acked.contains(host) && reach.is_heard(*host);
+    let is_ready = |host: &HostId| acked.contains(host) && reach.is_heard(*host) && stays(host);
     if lacking > 0 && learners.len() >= lacking && learners.iter().all(is_ready) {
         return learners.first().copied().map(Step::Promote);
     }

@@ -143,8 +143,7 @@ pub enum Message {
     /// To another one that votes: most of those that do have started again, and this host takes no
     /// part in the log for a while. How far what it has goes.
     Outnumbered(Outnumbered),
-    /// To the others that keep the log: this host, which does, too, is about to end. It waits to
-    /// hear from the leader that it may.
+    /// To the others that keep the log: this host, which does, too, is about to end, or ends now.
     Ends(Ends),
     /// From the leader: those that keep the log can decide without you.
     MayEnd(MayEnd),
@@ -152,7 +151,10 @@ pub enum Message {
 
 /// Body of [`Message::Ends`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ends {}
+pub struct Ends {
+    /// It decides nothing any more; else it waits to hear from the leader that it may end.
+    pub now: bool,
+}
 
 /// Body of [`Message::MayEnd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -142,6 +142,7 @@ impl Node {
         if let Some(old) = self.peers.set_up(host, id) {
             // Its end is not that of the new one.
             self.peers.forget(old);
+            self.peers.drop_waiting(host);
             self.cut_channels(old);
             self.channels_over(host, old);
             self.closing.push((old, reason::REPLACED));

@@ -17,19 +17,22 @@ impl Node {
     /// where they can. What cannot be is not waited for: bound it all the same, whoever leads may
     /// not answer.
     pub fn may_end(&mut self, now: Instant, memory: &mut dyn Memory) -> bool {
+        self.say_that_it_ends(now, false);
         let may = self.has_parted(now);
+        if may {
+            self.say_that_it_ends(now, true);
+        }
         self.pump(now, memory);
         may
     }
 
     fn has_parted(&mut self, now: Instant) -> bool {
         self.voting.parting.own.kept |= self.keeps();
-        self.say_that_it_ends(now);
         let Some(voter) = &self.voting.voter else { return true };
         let (voters, _) = voter.members();
-        let stays = |host: &HostId| {
-            self.peers.up(*host).is_some() && !self.voting.parting.hosts.contains_key(host)
-        };
+        let is_heard =
+            |host: &HostId| self.peers.up(*host).is_some() && !self.watch.silent.contains(host);
+        let stays = |host: &HostId| is_heard(host) && !self.voting.parting.hosts.contains_key(host);
         if !voters.iter().any(stays) {
             return true;
         }
@@ -44,37 +47,33 @@ impl Node {
             self.voting.parting.own.handed |= hands;
             return !self.voting.parting.own.handed;
         }
-        let Some(leader) = self.leader().filter(|_| votes) else { return true };
-        if self.watch.silent.contains(&leader) {
-            return true;
-        }
-        // Whoever led until now waits for the next one.
-        self.voting.parting.own.may || self.standing.frozen && !led
+        !votes || self.voting.parting.own.may
     }
 
     /// Tells the others that keep the log, so that none of them has this host lead: those that have
     /// not heard it on the connection that stands.
-    fn say_that_it_ends(&mut self, now: Instant) {
+    fn say_that_it_ends(&mut self, now: Instant, at_once: bool) {
         let Some(voter) = &self.voting.voter else { return };
         let (mut voters, _) = voter.members();
         voters.retain(|host| self.me != Some(*host));
         for host in voters {
             let Some(up) = self.peers.up(host) else { continue };
-            if self.voting.parting.own.said.insert(host, up) != Some(up) {
-                self.tell(now, host, Message::Ends(Ends {}));
+            let said = &mut self.voting.parting.own.said;
+            if said.insert(host, (up, at_once)) != Some((up, at_once)) {
+                self.tell(now, host, Message::Ends(Ends { now: at_once }));
             }
         }
     }
 
     /// A host that keeps the log with us is about to end. One that does not, as far as is known
     /// here, may have until just now.
-    pub(crate) fn handle_parting(&mut self, now: Instant, from: HostId) {
+    pub(crate) fn handle_parting(&mut self, now: Instant, from: HostId, ends: Ends) {
         let known = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
         if known && self.me != Some(from) {
             // Who says it again has not heard that it may.
-            self.voting.parting.hosts.insert(from, false);
+            self.voting.parting.hosts.insert(from, ends.now);
             self.voting.stepping |= self.leads();
-        } else if self.leads() && self.voting.voter.is_some() {
+        } else if !ends.now && self.leads() && self.voting.voter.is_some() {
             self.tell(now, from, Message::MayEnd(MayEnd {}));
         }
     }

@@ -7,7 +7,7 @@ use core::time::Duration;
 use towpath_proto::config::Liveness;
 use towpath_proto::{AssociationId, ConnectFailure, HostKey, Refusal};
 use towpath_vm::control::ControlState;
-use towpath_vm::message::{Report, Resumed};
+use towpath_vm::message::{Halt, Report, Resumed};
 use towpath_vm::{Change, HostState, Message, Snapshot};
 use towpath_wire::{HostId, Instant};
 
@@ -417,5 +417,9 @@ impl Node {
             self.keep_again(now, host);
         }
         self.tell_reached(now, host);
+        if self.lead.halt_at.is_some() {
+            // What waited for it is gone with the connection before.
+            self.tell(now, host, Message::Halt(Halt {}));
+        }
     }
 }

@@ -110,7 +110,7 @@ impl Node {
             Message::Holds(holds) => self.handle_holds(now, from, holds),
             Message::Outnumbered(said) => self.handle_outnumbered(now, from, &said),
             Message::Keep(keep) => self.handle_keep(now, from, &keep),
-            Message::Ends(_) => self.handle_parting(now, from),
+            Message::Ends(ends) => self.handle_parting(now, from, ends),
             Message::MayEnd(_) => self.handle_may_end(from),
             Message::Consensus(said) => self.handle_consensus(now, from, &said, false),
         }

@@ -12,6 +12,8 @@ use crate::{NodeConfig, NodeEvent};
 
 /// Most milliseconds that one waits here.
 const WITHIN: u64 = 2000;
+/// So long one takes then until it has ended.
+const ENDING: u64 = 300;
 
 pub(super) fn may_end(net: &mut Net, host: usize) -> bool {
     net.call(host, |node, now, memory| node.may_end(now, memory))
@@ -19,18 +21,27 @@ pub(super) fn may_end(net: &mut Net, host: usize) -> bool {
 
 /// These are to end, each as soon as it may; how long it took until all had.
 fn end(net: &mut Net, hosts: &[usize]) -> u64 {
-    let mut left: Vec<usize> = hosts.to_vec();
+    let (mut left, mut goes) = (hosts.to_vec(), Vec::new());
     for ms in 0..=WITHIN {
         for host in core::mem::take(&mut left) {
             if may_end(net, host) {
-                net.call(host, |node, now, memory| {
-                    node.comes_back(true);
-                    node.leave(now, "left", memory);
-                });
-                net.crash(host);
+                // Its tasks take a while to end, in which it answers nothing.
+                let node = net.seats[host].node.take();
+                goes.push((host, ms + ENDING, node));
             } else {
                 left.push(host);
             }
+        }
+        let (gone, rest) = goes.into_iter().partition(|(_, at, _)| *at <= ms || left.is_empty());
+        goes = rest;
+        let gone: Vec<_> = gone;
+        for (host, _, node) in gone {
+            net.seats[host].node = node;
+            net.call(host, |node, now, memory| {
+                node.comes_back(true);
+                node.leave(now, "left", memory);
+            });
+            net.crash(host);
         }
         if left.is_empty() {
             return ms;

@@ -258,7 +258,7 @@ fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 9] {
         Message::Release(Release { host: named, number: 1 }),
         Message::Holds(Holds { host: named, last: 1, numbers: [1].into() }),
         Message::SayHolds(SayHolds { after_ms: 0 }),
-        Message::Ends(Ends {}),
+        Message::Ends(Ends { now: false }),
         Message::MayEnd(MayEnd {}),
     ]
 }

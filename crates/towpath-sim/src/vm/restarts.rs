@@ -39,6 +39,8 @@ pub(super) enum How {
 
 /// How long a daemon that is told to end waits for the others.
 const PARTS: Duration = Duration::from_secs(2);
+/// How long it takes to end its tasks: up to three times this.
+const ENDS: Duration = Duration::from_millis(150);
 /// How often it looks.
 const LOOKS: Duration = Duration::from_millis(1);
 
@@ -47,7 +49,7 @@ impl Restart {
     /// there is nothing to come back to.
     pub(super) fn draw(rng: &mut Rng, hosts: usize, (how, shared): (How, bool)) -> Self {
         let (host, ms) = (rng.below(hosts as u64) as usize, between(rng, 50, 3000));
-        let waits = if how == How::Told { PARTS.as_millis() as u64 + 10 } else { 0 };
+        let waits = if how == How::Told { (PARTS + ENDS * 4).as_millis() as u64 } else { 0 };
         Self { host, ms: ms + waits, wiped: rng.below(3) == 0 && (shared || host > 0), how }
     }
 
@@ -65,6 +67,17 @@ pub(super) struct Begun {
     pub(super) target: Option<JoinTarget>,
 }
 
+/// A host that is told to end.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    /// By this fault.
+    number: usize,
+    host: usize,
+    since: Instant,
+    /// It may, and its tasks are ended first, in which time it answers nothing.
+    goes: bool,
+}
+
 /// Hosts and their lives. Invariant: `left` is of hosts in `down`.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
@@ -73,8 +86,8 @@ pub(super) struct Lives {
     pub(super) crashed: Vec<usize>,
     /// Hosts that are gone and start again, by the fault that did it, with what they kept.
     down: Vec<(usize, usize, Option<Saved>)>,
-    /// Hosts that are told to end, by the fault, and since when.
-    ending: Vec<(usize, usize, Instant)>,
+    /// Hosts that are told to end.
+    ending: Vec<Ending>,
     /// Those that were, in that life.
     told: Vec<HostId>,
     starts: u64,
@@ -96,13 +109,14 @@ impl Run<'_> {
     pub(super) fn stop(&mut self, number: usize, restart: Restart) -> bool {
         let host = restart.host;
         if restart.how == How::Told {
-            let told = self.lives.ending.iter().any(|(_, other, _)| *other == host);
+            let told = self.lives.ending.iter().any(|ending| ending.host == host);
             let me = self.world.hosts[host].node.as_ref().and_then(Node::me);
             // Who votes, and has crashed, is not lost yet: nobody can know that it does not stay.
             let ended = |id| self.lives.told.contains(&id);
             let runs = me.is_some() && !told && self.voters_but(&ended).is_some();
             if runs {
-                self.lives.ending.push((number, host, self.world.now()));
+                let since = self.world.now();
+                self.lives.ending.push(Ending { number, host, since, goes: false });
                 self.lives.told.extend(me);
                 self.ending(host);
             }
@@ -120,7 +134,7 @@ impl Run<'_> {
         let met: Vec<usize> = if all_do { all.filter(keeps).collect() } else { vec![host] };
         for host in met {
             if self.world.hosts[host].node.is_some() {
-                self.lives.ending.retain(|(_, other, _)| *other != host);
+                self.lives.ending.retain(|ending| ending.host != host);
                 self.goes(number, host, all_do || !restart.wiped);
             }
         }
@@ -138,12 +152,18 @@ impl Run<'_> {
 
     /// A host that is told to end does where it may, or has waited long enough.
     pub(super) fn ending(&mut self, host: usize) {
-        let told = self.lives.ending.iter().position(|(_, other, _)| *other == host);
-        let Some(at) = told else { return };
-        let (number, _, since) = self.lives.ending[at];
-        let may = self.world.with(host, |node, now, memory| node.may_end(now, memory));
-        if may == Some(false) && self.world.now().since(since) < PARTS {
-            return self.world.call_at(self.world.now() + LOOKS, CALL_END | host as u64);
+        let told = self.lives.ending.iter().position(|ending| ending.host == host);
+        let (Some(at), now) = (told, self.world.now()) else { return };
+        let Ending { number, since, goes, .. } = self.lives.ending[at];
+        if !goes {
+            let may = self.world.with(host, |node, now, memory| node.may_end(now, memory));
+            let waits = may == Some(false) && now.since(since) < PARTS;
+            let next = if waits { now + LOOKS } else { now + ENDS * (host as u32 % 4) };
+            if !waits {
+                self.lives.ending[at].goes = true;
+                self.world.pause(host, next + LOOKS);
+            }
+            return self.world.call_at(next, CALL_END | host as u64);
         }
         self.lives.ending.swap_remove(at);
         let ended = self.world.with(host, |node, now, memory| {

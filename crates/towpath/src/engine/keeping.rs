@@ -104,7 +104,9 @@ impl Engine {
 
     /// Whoever keeps the log has what it decides written down, and goes on with what is.
     pub(super) fn look_at_ledger(&mut self) {
-        if let Some(ledger) = self.keeping.follow(&self.node) {
+        // What it kept is of use at its next start where it is taken out because it ends.
+        let follows = if self.ending { None } else { self.keeping.follow(&self.node) };
+        if let Some(ledger) = follows {
             let waker = self.waker.clone();
             ledger.ring(move || waker.wake());
         }
@@ -174,6 +176,11 @@ impl Engine {
     pub(super) fn may_end(&mut self) -> bool {
         let now = self.clock.now();
         let by = *self.pending.ends_by.get_or_insert(now + PART_WITHIN);
-        self.pending.is_deleted || now >= by || self.node.may_end(now, &mut self.memory)
+        let may = self.pending.is_deleted || now >= by || self.node.may_end(now, &mut self.memory);
+        if may {
+            // The others know that it ends before its tasks do, which takes time.
+            let _ = self.transmit();
+        }
+        may
     }
 }
