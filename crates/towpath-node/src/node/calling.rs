@@ -94,6 +94,13 @@ impl Node {
         true
     }
 
+    /// Whether whoever answered a call of this leader to `host`, as who it was before, never heard
+    /// that it is that one: who let it in was gone before it could be told, and it cannot be let in
+    /// again while it is up.
+    pub(crate) fn was_not_told(&self, host: HostId, said: HostId) -> bool {
+        self.leads() && said.incarnation() < host.incarnation() && !self.is_up(said)
+    }
+
     /// What this host connects to members for; `None` while it is none.
     pub(crate) fn purpose(&self) -> Option<Purpose> {
         if !self.leads() && self.lead.recovery.is_none() {

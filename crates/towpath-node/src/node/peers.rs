@@ -112,6 +112,11 @@ impl Node {
         };
         let host = match purpose {
             Some(hello::Purpose::Member(said)) if self.is_another_by_now(host, said) => said,
+            Some(hello::Purpose::Member(said)) if initiator && self.was_not_told(host, said) => {
+                self.peers.forget(id);
+                self.close(now, id, (reason::FENCED, "declared lost: rejoin first"), memory);
+                return self.lose(now, host);
+            }
             _ => host,
         };
         self.contact_made(now, host, id, memory);
