@@ -1,5 +1,6 @@
 //! How a host stands to its leader.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,7 +10,7 @@ use towpath_proto::{AssociationId, ConnectFailure, HostKey, Refusal};
 use towpath_vm::control::ControlState;
 use towpath_vm::message::{Halt, Report, Resumed};
 use towpath_vm::{Change, HostState, Message, Snapshot};
-use towpath_wire::{HostId, Instant};
+use towpath_wire::{HostId, Instant, TaskId};
 
 use super::Node;
 use crate::config::{reason, refusal};
@@ -365,7 +366,10 @@ impl Node {
         };
         let other = (report.term, report.index) != log.snapshot().place();
         let snapshot = other.then(|| log.snapshot().clone());
-        for task in log.registered_of(from) {
+        // What it asked just before that is not decided yet.
+        let asked = self.lead.proposals.askers().filter(|task| task.host() == from);
+        let known: BTreeSet<TaskId> = log.registered_of(from).into_iter().chain(asked).collect();
+        for task in known {
             if !report.registered.contains(&task) {
                 self.registry_task_over(now, from, task);
             }
