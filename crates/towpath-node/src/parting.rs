@@ -12,8 +12,8 @@ use towpath_wire::HostId;
 /// What is known of hosts that are about to end.
 #[derive(Debug, Default)]
 pub(crate) struct Parting {
-    /// Those that said so, and whether they may: this host, which leads, has told them, or they have
-    /// said that they do.
+    /// Those that said so, and whether they may: this host, which leads, has told them, or they
+    /// have said that they do.
     pub(crate) hosts: BTreeMap<HostId, bool>,
     pub(crate) own: Own,
 }
