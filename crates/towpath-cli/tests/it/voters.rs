@@ -229,7 +229,9 @@ fn a_hundred_leaders_are_killed_while_farms_and_a_program_of_pvms_run() {
         println!("a program of PVM's: {said}");
         assert!(out.status.success() && said.ends_with(" rounds\n"), "{said}");
     }
-    farms.into_iter().for_each(|farm| farm.join().unwrap());
+    for farm in farms {
+        farm.join().unwrap();
+    }
 }
 
 #[test]
@@ -351,7 +353,9 @@ fn two_of_three_that_are_ended_on_their_machines_leave_one_that_goes_on() {
         if together {
             end(&vm, &ended);
         } else {
-            ended.iter().for_each(|host| end(&vm, &[*host]));
+            for host in ended {
+                end(&vm, &[host]);
+            }
         }
         let stays = *all.iter().find(|host| !ended.contains(host)).unwrap();
         assert_eq!(wait_for_leader(&vm), stays);
