@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use towpath_vm::talk::{Question, RegistryOp, ToDaemon, ToTask};
+use towpath_wire::HostId;
 
 use super::disk::Disk;
 use super::net::{Net, config};
@@ -52,7 +53,7 @@ fn end(net: &mut Net, hosts: &[usize]) -> u64 {
 }
 
 fn voters(net: &mut Net, seen_by: usize) -> Vec<u16> {
-    net.node(seen_by).voters().0.into_iter().map(|host| host.slot()).collect()
+    net.node(seen_by).voters().0.into_iter().map(HostId::slot).collect()
 }
 
 /// Something can be decided.
