@@ -350,12 +350,8 @@ fn two_of_three_that_are_ended_on_their_machines_leave_one_that_goes_on() {
         let mut stays_on = vm.command(&["run", "--host", "h2", "--", "sh", "-c", script]);
         let mut stays_on = stays_on.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         BufReader::new(stays_on.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-        if together {
-            end(&vm, &ended);
-        } else {
-            for host in ended {
-                end(&vm, &[host]);
-            }
+        for hosts in ended.chunks(if together { 2 } else { 1 }) {
+            end(&vm, hosts);
         }
         let stays = *all.iter().find(|host| !ended.contains(host)).unwrap();
         assert_eq!(wait_for_leader(&vm), stays);
