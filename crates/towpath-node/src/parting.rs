@@ -82,6 +82,9 @@ impl Parting {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn ids(slots: &[u16]) -> BTreeSet<HostId> {
@@ -106,9 +109,6 @@ mod tests {
         assert!(parting.may_end(&voters, &is_up).is_empty(), "told once");
         (out, may)
     }
-
-    use alloc::vec;
-    use alloc::vec::Vec;
 
     #[test]
     fn one_that_ends_changes_nothing_while_most_stay() {

@@ -1,8 +1,6 @@
 //! A host that keeps the log and is about to end has another one lead where it leads itself, and
 //! waits until the others can decide without it.
 
-use alloc::vec::Vec;
-
 use towpath_proto::Memory;
 use towpath_vm::Message;
 use towpath_vm::message::{Ends, MayEnd};
@@ -95,17 +93,13 @@ impl Node {
         }
         let mut parting = core::mem::take(&mut self.voting.parting);
         parting.hosts.retain(|host, _| self.is_up(*host));
-        self.voting.parting = parting;
         // Where this host ends itself, the next one that leads says so: it may be one of them.
-        let leads = self.leads() && !self.voting.parting.own.handed;
-        let settled = self.voting.voter.as_ref().filter(|voter| voter.is_settled());
-        let Some(voter) = settled.filter(|_| leads) else { return };
-        let (voters, _) = voter.members();
-        let mut parting = core::mem::take(&mut self.voting.parting);
-        let may: Vec<HostId> =
-            parting.may_end(&voters, &|host| self.is_up(*host)).into_iter().collect();
+        let leads = self.leads() && !parting.own.handed;
+        let voter = self.voting.voter.as_ref().filter(|voter| leads && voter.is_settled());
+        let is_up = |host: &HostId| self.is_up(*host);
+        let may = voter.map(|voter| parting.may_end(&voter.members().0, &is_up));
         self.voting.parting = parting;
-        for host in may {
+        for host in may.unwrap_or_default() {
             self.tell(now, host, Message::MayEnd(MayEnd {}));
         }
     }

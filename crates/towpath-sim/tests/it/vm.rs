@@ -81,7 +81,9 @@ fn where_hosts_start_again_nothing_is_left_behind() {
     // none of those that led afterwards; a task heard of another one before its host did of that
     // one's; a piece came once more behind the end of its sender, two groups had one context. Of
     // those that are told to end: what a task asked while several kept the log came after what it
-    // asked once one did; a newcomer was asked something before it heard who it is.
+    // asked once one did; a newcomer was asked something before it heard who it is, or never heard
+    // it. And a task stayed registered that had asked just before its host told what it has; a host
+    // was called as who it was, in another slot.
     for ((voters, faults, restarts, power_cuts, endings), many, single) in [
         ((3, 0, 0, 2, 0), 25, &[60, 150, 173, 707][..]),
         ((3, 3, 0, 1, 0), 25, &[151, 453, 461, 469]),
@@ -90,7 +92,9 @@ fn where_hosts_start_again_nothing_is_left_behind() {
         ((1, 2, 1, 2, 0), 5, &[326, 868]),
         ((3, 0, 0, 0, 4), 10, &[178, 407]),
         ((3, 2, 0, 0, 3), 10, &[157, 174, 208, 291]),
-        ((5, 2, 0, 0, 3), 5, &[52]),
+        ((5, 2, 0, 0, 3), 5, &[12, 52]),
+        ((3, 3, 0, 0, 0), 0, &[5601]),
+        ((3, 2, 3, 0, 0), 0, &[2013]),
     ] {
         for seed in (0..many).chain(single.iter().copied()) {
             let base = VmScenario::default();
