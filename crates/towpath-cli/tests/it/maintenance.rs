@@ -121,3 +121,38 @@ fn a_daemon_that_stands_still_for_a_while_is_shown_as_silent_and_costs_nobody_a_
     let out = run.wait_with_output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
 }
+
+#[test]
+fn machines_whose_hosts_were_ended_together_are_up_again_with_what_they_kept() {
+    let all = [Vm::new(), Vm::new(), Vm::new()];
+    let [founder, others @ ..] = &all;
+    let works = |out: std::process::Output| assert!(out.status.success(), "{}", text(&out.stderr));
+    works(founder.towpath(&["up"]));
+    for vm in others {
+        let token = text(&founder.towpath(&["token"]).stdout);
+        works(vm.with_input(&["join", "-"], token.as_bytes()));
+    }
+    let three_vote = || {
+        let begin = Instant::now();
+        while founder.client(1).info().unwrap().voters.len() < 3 {
+            assert!(begin.elapsed() < PROMPT, "three keep the log");
+        }
+    };
+    three_vote();
+    let pids = [&others[0], &others[1]].map(|vm| vm.pid(1));
+    for pid in pids {
+        Vm::signal(pid, "-TERM");
+    }
+    let begin = Instant::now();
+    while others.iter().any(|vm| towpath::lock::is_locked(&vm.vm_dir().host(1))) {
+        assert!(begin.elapsed() < PROMPT, "they end");
+    }
+    // It decides alone; they need no token, and begin no virtual machine of their own.
+    works(founder.towpath(&["token"]));
+    let leader = founder.client(1).info().unwrap().me;
+    for vm in others {
+        works(vm.towpath(&["up"]));
+        assert_eq!(vm.client(1).info().unwrap().leader, leader, "the same virtual machine");
+    }
+    three_vote();
+}
