@@ -36,7 +36,7 @@
 //! | `joining`, `control`, `commit` | joining, leaving, losing hosts: asked, decided, carried out |
 //! | `deleting` | whose turn it is to be deleted, where several that keep the log are to be |
 //! | `telling`, `farewell` | how all hear of it, and whoever is deleted |
-//! | `standing`, `suspects`, `broken`, `restore` | silences, judgements, returns |
+//! | `standing`, `suspects`, `reaching`, `broken`, `restore` | silences, judgements, returns |
 //! | `work`, `spawn` | which message leads to what |
 //! | `enrol`, `ends` | tasks of this host: how they come, who is told of their end |
 //! | `credit`, `classes` | how much tasks may send, and how it is told apart |

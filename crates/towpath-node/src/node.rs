@@ -59,6 +59,7 @@ pub(crate) mod paths;
 pub(crate) mod peers;
 pub(crate) mod promising;
 pub(crate) mod question;
+pub(crate) mod reaching;
 pub(crate) mod restore;
 pub(crate) mod spawn;
 pub(crate) mod standing;

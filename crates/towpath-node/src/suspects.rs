@@ -11,14 +11,15 @@ use alloc::collections::BTreeMap;
 
 use towpath_wire::{HostId, Instant};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Suspect {
     /// It is lost then, if the leader is in contact with another host, or has no other.
     pub(crate) until: Instant,
     /// It is lost then in any case.
     pub(crate) latest: Instant,
-    /// The others that keep the log have been asked whether they reach it.
-    pub(crate) asked: bool,
+    /// The others that keep the log have been asked whether they reach it: who has said that it
+    /// does not, and who has said nothing yet.
+    pub(crate) asked: Option<BTreeMap<HostId, bool>>,
 }
 
 /// Hosts that are up by the table and out of contact (leader only). Invariant: `at` is set where
@@ -83,7 +84,7 @@ mod tests {
         suspects.arm();
         assert_eq!((suspects.any(), suspects.at), (false, None));
         for (slot, until, latest) in [(1, 5, 9), (2, 7, 8), (3, 12, 11)] {
-            let suspect = Suspect { until: at(until), latest: at(latest), asked: false };
+            let suspect = Suspect { until: at(until), latest: at(latest), asked: None };
             suspects.by_host.insert(host(slot), suspect);
         }
         suspects.arm();

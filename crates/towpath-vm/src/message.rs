@@ -126,8 +126,11 @@ pub enum Message {
     Keep(Keep),
     /// From one that keeps the log to another.
     Consensus(Consensus),
-    /// From the leader: can you reach this host? [`Message::Reached`] is the answer, or none.
+    /// From the leader: can you reach this host? [`Message::Reached`] or [`Message::Unheard`] is
+    /// the answer.
     Reach(Unreachable),
+    /// To the leader, which asked: that host is silent here, too.
+    Unheard(Unreachable),
     /// To the leader: we need this of the network.
     Promise(Promise),
     /// From the leader: what came of it.
@@ -484,7 +487,8 @@ pub struct Resumed {
     pub snapshot: Option<Snapshot>,
 }
 
-/// Body of [`Message::Unreachable`] and [`Message::Reached`].
+/// Body of [`Message::Unreachable`], [`Message::Reached`], [`Message::Reach`] and
+/// [`Message::Unheard`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreachable {
     /// The host.
@@ -680,7 +684,7 @@ kinds! {
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
     60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
     65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds, 71 Outnumbered,
-    72 Ends, 73 MayEnd,
+    72 Ends, 73 MayEnd, 74 Unheard,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {

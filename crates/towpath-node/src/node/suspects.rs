@@ -59,7 +59,7 @@ impl Node {
         let suspects = &mut self.lead.suspects;
         let wait = if suspects.has(host) { RETRY_LEADER } else { Duration::ZERO };
         let wait = wait.max(self.peers.copies.wait(now, host));
-        let suspect = Suspect { until: now + time, latest, asked: false };
+        let suspect = Suspect { until: now + time, latest, asked: None };
         suspects.by_host.entry(host).or_insert(suspect);
         suspects.arm();
         self.peers.try_at(now, host, now + wait);
@@ -135,11 +135,10 @@ impl Node {
             let alone = others.all > 0 && others.silent == others.all;
             let ended = self.voting.ended.contains(&host);
             let due = ended || suspect.latest <= now || suspect.until <= now && !alone;
-            if due && !ended && !suspect.asked && self.ask_who_reaches(now, host) {
-                continue;
-            }
-            if due {
+            if due && (ended || self.is_silent_to_most(host)) {
                 self.lose(now, host);
+            } else if due {
+                self.ask_who_reaches(now, host);
             } else if suspect.until <= now
                 && let Some(suspect) = self.lead.suspects.by_host.get_mut(&host)
             {
@@ -155,6 +154,7 @@ impl Node {
         if !self.can_do_without(now, host) {
             self.await_return(now, host, self.return_within());
             if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
+                suspect.asked = None;
                 suspect.until = suspect.until.max(now + RETRY_LEADER);
                 suspect.latest = suspect.latest.max(suspect.until);
             }
@@ -166,6 +166,7 @@ impl Node {
             self.drop_contact(now, host, reason::FENCED);
         } else if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
             // Nothing of it ends before the log says so; it may be asked for again.
+            suspect.asked = None;
             suspect.until = again;
             suspect.latest = suspect.latest.max(suspect.until);
         }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use towpath_proto::{Memory, Rng};
 use towpath_vm::consensus::{self, ReplicaId, Write};
 use towpath_vm::control::{Command, ControlState, Leave};
-use towpath_vm::message::{Consensus, Entries, Keep, Resumed, Unreachable};
+use towpath_vm::message::{Consensus, Entries, Keep, Resumed};
 use towpath_vm::{Change, Entry, HostState, Message};
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
@@ -19,7 +19,6 @@ use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
 use crate::over::Over;
 use crate::saying::Said;
-use crate::suspects::Suspect;
 use crate::voters::{LogName, Reach, Step};
 use crate::voting::{Voter, Voting};
 
@@ -364,7 +363,7 @@ impl Node {
     }
 
     /// Whether a host was heard just now: those that keep the log answer every beat.
-    fn is_heard(&self, now: Instant, host: HostId) -> bool {
+    pub(crate) fn is_heard(&self, now: Instant, host: HostId) -> bool {
         let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
         up.is_some_and(|up| now.since(up.heard_at()) < HEARD)
     }
@@ -380,66 +379,6 @@ impl Node {
         let (voters, _) = voter.members();
         let heard = |v: &&HostId| Some(**v) == self.me || self.is_heard(now, **v);
         2 * voters.iter().filter(|v| **v != host).filter(heard).count() > voters.len()
-    }
-
-    /// Before a host is lost because it is silent here, the others that keep the log are asked
-    /// whether it is so for them, too. False: there is nobody to ask.
-    pub(crate) fn ask_who_reaches(&mut self, now: Instant, host: HostId) -> bool {
-        let (voters, _) = self.voters();
-        let others = voters.into_iter().filter(|v| Some(*v) != self.me && *v != host);
-        let others: Vec<HostId> = others.filter(|v| self.is_heard(now, *v)).collect();
-        let wait = self.silent_after() / 4;
-        let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) else { return false };
-        if others.is_empty() {
-            return false;
-        }
-        suspect.asked = true;
-        suspect.until = now + wait;
-        suspect.latest = suspect.latest.max(suspect.until);
-        for other in others {
-            self.tell(now, other, Message::Reach(Unreachable { host }));
-        }
-        true
-    }
-
-    /// Another one reaches a host that this leader does not: it is not lost.
-    pub(crate) fn is_reached_by_another(&mut self, now: Instant, from: HostId, host: HostId) {
-        let wait = RETURN_FOR.max(self.lost_after() * 2);
-        let suspect = self.lead.suspects.by_host.get_mut(&host).filter(|suspect| suspect.asked);
-        let votes = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
-        if let Some(suspect) = suspect.filter(|_| votes) {
-            let until = now + wait;
-            *suspect = Suspect { until, latest: suspect.latest.max(until), asked: false };
-            self.lead.suspects.arm();
-        }
-    }
-
-    /// The leader asks whether this host reaches another one: that one is asked for a sign of life.
-    pub(crate) fn handle_reach(&mut self, now: Instant, from: HostId, host: HostId) {
-        if self.leader() != Some(from) || self.me == Some(from) || !self.is_shared() {
-            self.malformed += u64::from(self.was_never_shared());
-            return;
-        }
-        if let Some(id) = self.peers.up(host).filter(|_| self.voting.voter.is_some()) {
-            self.endpoint.ask(now, id);
-            self.voting.asked_about.insert(host, now);
-        }
-    }
-
-    /// Tells the leader of those that it asked about, and that have given one.
-    fn tell_whom_we_reach(&mut self, now: Instant) {
-        let (asked, over) = (self.voting.asked_about.clone(), self.silent_after());
-        for (host, at) in asked {
-            let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
-            // One that was heard just before is not asked again so soon.
-            let heard = up.is_some_and(|up| up.heard_at() + over / 4 >= at);
-            if heard || now.since(at) > over {
-                self.voting.asked_about.remove(&host);
-            }
-            if let Some(leader) = self.leader().filter(|l| heard && self.me != Some(*l)) {
-                self.tell(now, leader, Message::Reached(Unreachable { host }));
-            }
-        }
     }
 
     /// The leader sees to it that as many vote as are to.

@@ -144,7 +144,7 @@ fn one_that_has_nothing_to_do_sleeps_for_several_ticks() {
     let beat = sleeps(&|_, _| {});
     assert!(beat > TICK * 2, "{beat:?}");
     let [other, me] = [id(2), id(1)];
-    let suspect = |now| Suspect { until: now + SECOND * 9, latest: now + SECOND * 9, asked: false };
+    let suspect = |now| Suspect { until: now + SECOND * 9, latest: now + SECOND * 9, asked: None };
     let busy: [&Prepare<'_>; 4] = [
         &|node, _| {
             node.peers.set_up(other, AssociationId(1));
@@ -216,7 +216,7 @@ fn those_that_vote_are_called_and_no_others() {
     let (mut node, mut now) = keeper();
     let called = |node: &Node| node.peers.hosts();
     let until = now + SECOND * 9;
-    let suspect = Suspect { until, latest: until, asked: false };
+    let suspect = Suspect { until, latest: until, asked: None };
     node.lead.suspects.by_host.insert(id(3), suspect);
     tick(&mut node, &mut now, 1);
     assert_eq!(called(&node), [id(2)]);
@@ -257,27 +257,70 @@ fn a_host_that_another_voter_reaches_is_given_time_again() {
     let (mut node, now) = keeper();
     let (two, four) = (id(2), id(4));
     let until = now + SECOND;
-    let asked = Suspect { until, latest: until, asked: true };
+    let suspect = |asked: bool, latest| {
+        let asked = asked.then(|| [(id(3), true)].into());
+        Suspect { until, latest, asked }
+    };
     let reached = |node: &mut Node, from, suspect| {
         node.lead.suspects.by_host = [(four, suspect)].into();
         node.lead.suspects.arm();
         node.is_reached_by_another(now, from, four);
-        let suspect = node.lead.suspects.by_host[&four];
-        (suspect.until, suspect.latest, suspect.asked, node.lead.suspects.at)
+        let suspect = &node.lead.suspects.by_host[&four];
+        (suspect.until, suspect.latest, suspect.asked.is_some(), node.lead.suspects.at)
     };
+    let asked = || suspect(true, until);
     let as_before = (until, until, true, Some(until));
-    assert_eq!(reached(&mut node, four, asked), as_before, "it does not vote");
-    let unasked = Suspect { asked: false, ..asked };
+    assert_eq!(reached(&mut node, four, asked()), as_before, "it does not vote");
+    let unasked = suspect(false, until);
     assert_eq!(reached(&mut node, two, unasked), (until, until, false, Some(until)));
     let later = now + (SECOND * 10).max(node.lost_after() * 2);
-    assert_eq!(reached(&mut node, two, asked), (later, later, false, Some(later)));
+    assert_eq!(reached(&mut node, two, asked()), (later, later, false, Some(later)));
     node.set_lost_after(8000);
     let later = now + SECOND * 16;
-    assert_eq!(reached(&mut node, two, asked), (later, later, false, Some(later)));
+    assert_eq!(reached(&mut node, two, asked()), (later, later, false, Some(later)));
     let latest = now + SECOND * 60;
-    let patient = Suspect { latest, ..asked };
-    assert_eq!(reached(&mut node, two, patient), (later, latest, false, Some(later)));
-    assert!(!node.ask_who_reaches(now, four), "nobody else is heard who could know");
+    assert_eq!(reached(&mut node, two, suspect(true, latest)), (later, latest, false, Some(later)));
+}
+
+#[test]
+fn a_host_is_lost_when_most_of_those_that_vote_have_just_said_that_it_is_silent() {
+    let (mut node, now) = keeper();
+    let (two, three, four) = (id(2), id(3), id(4));
+    let ask = |node: &mut Node, lost| {
+        let due = Suspect { until: now, latest: now, asked: None };
+        node.lead.suspects.by_host = [(lost, due)].into();
+        node.handle_unheard(now, two, lost);
+        assert_eq!(node.lead.suspects.by_host[&lost].asked, None, "it was not asked");
+        node.ask_who_reaches(now, lost);
+        let until = now + node.silent_after() * 5 / 4;
+        let suspect = node.lead.suspects.by_host[&lost].clone();
+        assert_eq!((suspect.until, suspect.latest), (until, until));
+        assert_eq!(suspect.asked, Some([].into()), "nobody is heard");
+        assert!(!node.is_silent_to_most(lost));
+        until
+    };
+    for (lost, by) in [(four, two), (two, three)] {
+        let until = ask(&mut node, lost);
+        for other in [four, lost] {
+            node.handle_unheard(now, other, lost);
+            assert!(!node.is_silent_to_most(lost), "{other} has no say");
+        }
+        let asked = [(by, false), (id(9), false)].into();
+        node.lead.suspects.by_host.get_mut(&lost).expect("it is one").asked = Some(asked);
+        assert!(!node.is_silent_to_most(lost), "nobody has answered");
+        node.handle_unheard(now, by, lost);
+        assert!(node.is_silent_to_most(lost));
+        assert_eq!(node.lead.suspects.by_host[&lost].until, until, "another one may reach it");
+        let suspect = node.lead.suspects.by_host.get_mut(&lost).expect("it is one");
+        suspect.asked = Some([(by, false)].into());
+        node.handle_unheard(now, by, lost);
+        assert!(node.is_silent_to_most(lost));
+        assert_eq!(node.lead.suspects.at, Some(now), "it is judged at once");
+    }
+    let (mut alone, ..) = super::node();
+    assert!(alone.is_silent_to_most(four), "one that leads alone asks nobody");
+    alone.handle_unheard(NOW, two, four);
+    assert_eq!(alone.malformed(), 1, "it has asked nobody");
 }
 
 #[test]
@@ -332,25 +375,27 @@ fn what_a_voter_is_asked_about_is_noted_and_what_others_are_is_not() {
     node.handle_reach(NOW, other, third);
     node.handle_reach(NOW, me, third);
     assert!(node.voting.asked_about.is_empty(), "it does not lead");
+    let unheard = |node: &Node| queued(node, leader, |m| matches!(m, Message::Unheard(_)));
     node.peers.remove(third);
     node.handle_reach(NOW, leader, third);
-    assert!(node.voting.asked_about.is_empty(), "it is out of contact");
+    assert!(node.peers.hosts().contains(&third), "it is called");
     node.peers.set_up(third, AssociationId(7));
-    node.handle_reach(NOW, leader, third);
     assert_eq!(node.voting.asked_about, [(third, NOW)].into());
     assert_eq!(node.malformed(), 0);
     // It gives no sign of life for as long as silent ones are waited for.
     let mut now = NOW;
     while now.since(NOW) + TICK <= node.silent_after() {
         tick(&mut node, &mut now, 1);
-        assert_eq!(node.voting.asked_about.len(), 1);
+        assert_eq!((node.voting.asked_about.len(), unheard(&node)), (1, 0));
     }
     tick(&mut node, &mut now, 2);
     assert!(node.voting.asked_about.is_empty());
+    assert_eq!(unheard(&node), 1);
     assert_eq!(queued(&node, leader, |m| matches!(m, Message::Reached(_))), 0);
     let (mut node, [leader, _, third]) = following(false);
     node.handle_reach(NOW, leader, third);
-    assert_eq!(node.malformed(), 1);
+    node.handle_unheard(NOW, leader, third);
+    assert_eq!(node.malformed(), 2);
 }
 
 #[test]

@@ -55,6 +55,7 @@ const fn who(message: &Message) -> Who {
         | Message::Consensus(_)
         | Message::Outnumbered(_)
         | Message::Ends(_)
+        | Message::Unheard(_)
         | Message::Reach(_) => Who::Nobody,
         Message::Entries(_)
         | Message::Halt(_)
@@ -236,6 +237,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
         Message::Reach(Unreachable { host: named }),
+        Message::Unheard(Unreachable { host: named }),
     ]
     .into_iter()
     .chain(about_promises(named, theirs, me))
