@@ -305,8 +305,8 @@ impl Node {
                 self.changed(now, &entry.change);
             }
             Err(LogError::Gap { .. }) => self.tell_standing(now, None),
-            // It has led in another term meanwhile.
-            Err(LogError::Term { have, got }) if got > have && self.is_shared() => {
+            // It has led in another term meanwhile, or has started again.
+            Err(LogError::Term { have, got }) if got > have => {
                 let report = self.own_report();
                 self.tell(now, from, Message::Report(report));
             }
