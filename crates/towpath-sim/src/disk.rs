@@ -13,11 +13,13 @@ pub struct Disk {
     stored: Stored,
     /// The last write that it took.
     number: u64,
+    /// What its node started again from: there until that is somebody and keeps something else.
+    kept: Option<Saved>,
 }
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { stored: Stored::empty(), number: 0 }
+        Self { stored: Stored::empty(), number: 0, kept: None }
     }
 }
 
@@ -35,6 +37,11 @@ impl SimHost {
 }
 
 impl Disk {
+    /// One on which there is what a life before kept, if it kept anything.
+    pub fn of(kept: Option<Saved>) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
     /// Writes what there is to write; which write was the last, if there was any.
     pub fn write(&mut self, node: &mut Node) -> Option<u64> {
         let before = self.number;
@@ -66,6 +73,9 @@ impl Disk {
     /// # Panics
     /// What it has written cannot be read.
     pub fn left_by(&self, node: &Node) -> Option<Saved> {
+        if node.me().is_none() {
+            return self.kept.clone();
+        }
         let mut saved = node.saved().filter(|_| node.keeps())?;
         if let Some((life, _)) = node.log_name().filter(|_| self.stored.snapshot.index > 0) {
             saved.remember(life, &self.stored).expect("it is whole");

@@ -209,12 +209,13 @@ impl Run<'_> {
         let (now, seed) = (self.world.local_now(host), self.out.seed);
         let rng = Rng::new(seed, 1 << 20 | self.lives.starts);
         let config = self.lives.begun[host].config.clone();
+        let disk = Disk::of(left.clone());
         let node = match left {
             Some(saved) => Node::found_again(now, config, crypto(seed, host), rng, VM_KEY, saved)
                 .expect("it is its own"),
             None => Node::join(now, config, crypto(seed, host), rng, self.target(host)),
         };
-        self.world.hosts[host].disk = Some(Disk::default());
+        self.world.hosts[host].disk = Some(disk);
         self.world.boot(host, node);
     }
 
