@@ -151,8 +151,12 @@ impl Node {
             if let Some(newcomer) = newcomer
                 && self.remote_of(newcomer).is_some()
             {
+                let alone = self.is_alone_but_for(now, host.id);
                 self.peers.set_up(host.id, newcomer);
                 self.peers.greets(newcomer);
+                if alone {
+                    self.is_not_alone_any_more(now);
+                }
             }
         }
         let change = entry.change.clone();

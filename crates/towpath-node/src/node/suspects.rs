@@ -106,9 +106,13 @@ impl Node {
 
     /// Whether the leader is in contact with nobody, though there are others.
     pub(crate) fn is_alone(&self, now: Instant) -> bool {
-        let Some(me) = self.me.filter(|_| self.leads()) else { return false };
-        let others = self.others(now, me, Instant::ZERO);
-        others.all > 0 && others.silent == others.all
+        self.me.is_some_and(|me| self.is_alone_but_for(now, me))
+    }
+
+    /// The same, whoever this one is.
+    pub(crate) fn is_alone_but_for(&self, now: Instant, host: HostId) -> bool {
+        let others = self.others(now, host, Instant::ZERO);
+        self.leads() && others.all > 0 && others.silent == others.all
     }
 
     /// The leader is in contact with somebody again, and was with nobody: it was itself that was
