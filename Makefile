@@ -120,7 +120,7 @@ swarm: build
 	$(BIN) sim vm --links 2 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 3 --faults 3 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
-	for voters in 3 5; do \
+	for voters in 1 3 5; do \
 	  $(BIN) sim vm --voters $$voters --faults 2 --restarts 3 --seeds $(SEEDS) >/dev/null && \
 	  $(BIN) sim vm --voters $$voters --faults 3 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \
 	  $(BIN) sim vm --voters $$voters --faults 1 --restarts 2 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \
