@@ -97,6 +97,8 @@ pub struct World {
     train: Vec<u8>,
     trace: Trace,
     steps: VecDeque<Step>,
+    /// What the first of two sends does not reach the second.
+    apart: Vec<(usize, usize)>,
     /// Datagrams that nodes sent.
     pub sent: u64,
     /// Datagrams handed to nodes.
@@ -116,6 +118,7 @@ impl World {
             train: vec![0; TRAIN_BYTES],
             trace: Trace::new(seed),
             steps: VecDeque::new(),
+            apart: Vec::new(),
             sent: 0,
             delivered: 0,
             astray: 0,
@@ -209,6 +212,18 @@ impl World {
             for link in network.ray(host) {
                 network.link(link).set_spec(spec);
             }
+        }
+    }
+
+    /// What `from` sends does not reach `to`, until [`World::join`] as often as this.
+    pub fn part(&mut self, from: usize, to: usize) {
+        self.apart.push((from, to));
+    }
+
+    /// Ends what one [`World::part`] of the same two began.
+    pub fn join(&mut self, from: usize, to: usize) {
+        if let Some(at) = self.apart.iter().position(|apart| *apart == (from, to)) {
+            self.apart.swap_remove(at);
         }
     }
 
@@ -362,7 +377,8 @@ impl World {
     fn receive(&mut self, transit: Transit) {
         let [from, to] = [&self.hosts[transit.from], &self.hosts[transit.to]];
         let has_carrier = |l: &SimLink| l.fabric == transit.fabric && l.up;
-        if from.side != to.side || !to.links.iter().any(has_carrier) {
+        let apart = from.side != to.side || self.apart.contains(&(transit.from, transit.to));
+        if apart || !to.links.iter().any(has_carrier) {
             return self.release(transit);
         }
         let h = &mut self.hosts[transit.to];

@@ -22,6 +22,7 @@ Examples:
   towpath sim vm --voters 3 --faults 3 --seeds 100     the founder may be lost, too
   towpath sim vm --voters 3 --restarts 3 --seeds 100   hosts also start again, some with wiped disks
   towpath sim vm --voters 3 --endings 4 --seeds 100    hosts are told to end, and start again
+  towpath sim vm --aparts 3 --seeds 100                two hosts lose each other, all others do not
   towpath sim vm --lost-after-ms 10000 --seeds 100     only a crash may cost a host
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
@@ -62,6 +63,11 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     endings: u64,
+    /// Times that two hosts do not reach each other for seconds, or one of them not the other, while
+    /// all others reach both
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
+    aparts: u64,
     /// Links of a host, each to a network of its own; of several, networks may fail, too
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -99,6 +105,7 @@ impl VmArgs {
             restarts: self.restarts as usize,
             power_cuts: self.power_cuts as usize,
             endings: self.endings as usize,
+            aparts: self.aparts as usize,
             links: self.links,
             voters: self.voters,
             lost_after_ms: self.lost_after_ms,
@@ -112,7 +119,8 @@ impl VmArgs {
         let times = |name, n: u64| if n > 0 { format!(" --{name} {n}") } else { String::new() };
         let restarts = times("restarts", self.restarts)
             + &times("power-cuts", self.power_cuts)
-            + &times("endings", self.endings);
+            + &times("endings", self.endings)
+            + &times("aparts", self.aparts);
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
         let after = match self.lost_after_ms {

@@ -1,5 +1,6 @@
 //! What goes wrong with hosts.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use towpath_proto::Rng;
@@ -25,6 +26,9 @@ pub(super) enum Fault {
     Burst { host: usize, ms: u64 },
     /// Some hosts reach each other, but nobody else.
     Part { first: usize, count: usize, ms: u64 },
+    /// One host does not reach another, nor that one it where it is so `both` ways, while all
+    /// others do.
+    Apart { from: usize, to: usize, both: bool, ms: u64 },
     /// One of several networks is gone: no host's link to it has a carrier.
     Switch { fabric: u8, ms: u64 },
     /// Its clock jumps ahead, by 100 minutes at worst.
@@ -53,7 +57,18 @@ impl Fault {
         ];
         let hows = hows.into_iter().flat_map(|(how, times)| std::iter::repeat_n(how, times));
         faults.extend(hows.map(|how| Self::Restart(Restart::draw(more, hosts, (how, shared)))));
+        let first = u64::from(!shared);
+        faults.extend((0..scenario.aparts).map(|_| Self::draw_apart(more, first..hosts as u64)));
         faults
+    }
+
+    /// Two of these hosts, of which none leads alone.
+    fn draw_apart(rng: &mut Rng, hosts: Range<u64>) -> Self {
+        let many = hosts.end - hosts.start;
+        let (from, on) = (rng.below(many), 1 + rng.below((many - 1).max(1)));
+        let (from, to) = (hosts.start + from, hosts.start + (from + on) % many);
+        let (both, ms) = (rng.below(2) == 0, between(rng, 2500, 25_000));
+        Self::Apart { from: from as usize, to: to as usize, both, ms }
     }
 
     fn draw(rng: &mut Rng, hosts: usize, shared: bool) -> Self {
@@ -92,12 +107,13 @@ impl Fault {
             | Self::Cut { ms, .. }
             | Self::Burst { ms, .. }
             | Self::Part { ms, .. }
+            | Self::Apart { ms, .. }
             | Self::Switch { ms, .. } => Some(Duration::from_millis(ms)),
         }
     }
 
     /// The hosts, of `hosts`, that it keeps from answering the others.
-    pub(super) fn strikes(self, hosts: usize, shared: bool) -> std::ops::Range<usize> {
+    pub(super) fn strikes(self, hosts: usize, shared: bool) -> Range<usize> {
         match self {
             Self::Crash { host }
             | Self::Pause { host, .. }
@@ -107,8 +123,8 @@ impl Fault {
             // On which side there is a leader then, nobody can say.
             Self::Part { .. } if shared => 0..hosts,
             Self::Part { first, count, .. } => first..hosts.min(first + count),
-            // Nobody is silent for the loss of one of several networks.
-            Self::Switch { .. } | Self::Step { .. } => 0..0,
+            // Nobody is silent for the loss of one of several networks, nor where others hear it.
+            Self::Apart { .. } | Self::Switch { .. } | Self::Step { .. } => 0..0,
         }
     }
 
@@ -141,6 +157,14 @@ impl Fault {
                 (first..last).for_each(|host| world.set_side(host, first));
                 Some(until)
             }
+            Self::Apart { from, to, both, ms } => {
+                let until = until(ms);
+                world.part(from, to);
+                if both {
+                    world.part(to, from);
+                }
+                Some(until)
+            }
             Self::Switch { fabric, ms } => {
                 let until = until(ms);
                 (0..world.hosts.len()).for_each(|host| world.set_carrier(host, fabric, false));
@@ -160,6 +184,12 @@ impl Fault {
             Self::Part { first, count, .. } => {
                 let last = (first + count).min(world.hosts.len());
                 (first..last).for_each(|host| world.set_side(host, 0));
+            }
+            Self::Apart { from, to, both, .. } => {
+                world.join(from, to);
+                if both {
+                    world.join(to, from);
+                }
             }
             Self::Switch { fabric, .. } => {
                 (0..world.hosts.len()).for_each(|host| world.set_carrier(host, fabric, true));

@@ -25,6 +25,9 @@ pub struct VmScenario {
     pub power_cuts: usize,
     /// Times that hosts are told to end, and start again with what is on their disks.
     pub endings: usize,
+    /// Times that two hosts do not reach each other, or one of them not the other, while all others
+    /// reach both.
+    pub aparts: usize,
     /// Every host's links, to and from the middle.
     pub link: LinkSpec,
     /// So many links has a host, each to a network of its own.
@@ -77,6 +80,7 @@ impl Default for VmScenario {
             restarts: 0,
             power_cuts: 0,
             endings: 0,
+            aparts: 0,
             link: LinkSpec {
                 rate_bps: 1_000_000_000,
                 delay_us: 100,
