@@ -308,6 +308,8 @@ pub struct VotersSeen {
     pub entries: u64,
     /// Each of them; none where this host does not lead.
     pub voters: Vec<VoterSeen>,
+    /// Pairs of hosts that cannot reach each other, of which it was told.
+    pub apart: Vec<(HostId, HostId)>,
 }
 
 /// One of them.

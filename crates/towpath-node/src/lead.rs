@@ -52,8 +52,7 @@ impl Lead {
         self.suspects = Suspects::default();
         self.orphans.clear();
         (self.say_at, self.unsure_since, self.promises_in) = (None, None, None);
-        self.broken.between.clear();
-        self.broken.arm();
+        self.broken.forget_others();
         self.telling.entries.clear();
         self.telling.at = None;
     }

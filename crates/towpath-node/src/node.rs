@@ -546,7 +546,6 @@ impl Machine for Node {
         self.settle_held(now);
         self.tell_entries(now);
         self.settle_halt(now);
-        self.settle_broken(now);
         self.settle_suspects(now);
         self.settle_farewells(now);
         self.settle_asking(now);
@@ -582,7 +581,6 @@ impl Machine for Node {
             self.local.members.poll_timeout(),
             self.lead.telling.at,
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
-            self.lead.broken.at,
             self.lead.suspects.at,
             self.watch.asking_until,
             self.lead.farewells.values().min().copied(),

@@ -317,7 +317,7 @@ impl Node {
     /// A change has taken effect.
     pub(crate) fn changed(&mut self, now: Instant, change: &Change) {
         if let Change::Lost(id) | Change::Left(id) = change {
-            self.forget_broken(*id);
+            self.lead.broken.forget(*id);
             self.watch.silent.remove(id);
             let ended = self.voting.ended.remove(id).then_some(*id);
             self.local.members.forget_parted(*id);

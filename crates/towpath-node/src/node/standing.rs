@@ -376,7 +376,7 @@ impl Node {
         }
         self.voting.untold.remove(&from);
         self.lead.suspects.clear(from);
-        self.forget_unreachable(from);
+        self.lead.broken.forget_of(from);
         self.tell(now, from, Message::Resumed(Resumed { snapshot }));
         self.keep_again(now, from);
     }

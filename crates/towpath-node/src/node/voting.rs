@@ -84,7 +84,7 @@ impl Node {
             let own = |host| VoterSeen { host, votes: true, heard: true, behind: 0 };
             let (term, entries) = log.snapshot().place();
             let voters = self.me.into_iter().map(own).collect();
-            return VotersSeen { term, entries, voters };
+            return VotersSeen { term, entries, voters, apart: self.apart() };
         };
         let (term, entries, behind) = voter.progress();
         let (voters, _) = voter.members();
@@ -92,7 +92,8 @@ impl Node {
             let heard = self.me == Some(host) || self.is_heard(now, host);
             VoterSeen { host, votes: voters.contains(&host), heard, behind }
         };
-        VotersSeen { term, entries, voters: behind.into_iter().map(seen).collect() }
+        let voters = behind.into_iter().map(seen).collect();
+        VotersSeen { term, entries, voters, apart: self.apart() }
     }
 
     /// The owner has on its disk what [`Node::saved`] gave as of this entry.

@@ -41,18 +41,23 @@ impl Node {
     }
 
     /// Whether something new may be given to a host: not to one that leaves everything unanswered,
-    /// nor to one that is to be taken out. What was given to it before goes on, or waits.
+    /// or is called in vain, nor to one that is to be taken out. What was given to it before goes
+    /// on, or waits.
     pub(crate) fn takes_new(&self, host: HostId) -> bool {
         let entry = self.log.as_ref().and_then(|log| log.table().get(host));
         !entry.is_some_and(Host::drains)
             && !self.is_out_of_reach(host)
             && !self.watch.silent.contains(&host)
+            && !self.lead.broken.has(host)
     }
 
     /// Hosts that are up, as far as this one knows, and from which it hears nothing although it
-    /// asks. Nothing ends because of that.
+    /// asks, or which it calls in vain while others reach them. Nothing ends because of that.
     pub fn silent(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.watch.silent.iter().copied().filter(|host| self.is_up(*host))
+        let silent = self.watch.silent.iter().copied();
+        let unreached = self.lead.broken.unreached();
+        let unreached = unreached.filter(|host| !self.watch.silent.contains(host));
+        silent.chain(unreached).filter(|host| self.is_up(*host))
     }
 
     /// A host leaves everything unanswered.

@@ -108,7 +108,7 @@ fn hosts_that_the_log_will_tell_of_soon_are_waited_for_and_few_at_once() {
 #[test]
 fn what_a_leader_says_of_another_term_is_asked_about_or_is_what_none_says() {
     for (is_shared, later, is_bad, reports) in
-        [(true, true, 0, 1), (true, false, 1, 0), (false, true, 1, 0), (false, false, 1, 0)]
+        [(true, true, 0, 1), (true, false, 1, 0), (false, true, 0, 1), (false, false, 1, 0)]
     {
         let (mut node, [leader, other, _]) = following(is_shared);
         let (term, index) = node.log.as_ref().map(|log| log.snapshot().place()).expect("a log");
