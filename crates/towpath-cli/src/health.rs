@@ -18,6 +18,8 @@ use crate::control::{self, ANSWER, connect, host_table};
 
 /// Clocks that are further apart stand out, in microseconds.
 const APART_US: u64 = 2_000_000;
+/// Pairs of hosts that cannot reach each other are named up to so many.
+const APART_TOLD: usize = 8;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,8 +28,8 @@ Examples:
   towpath status --json
 
 Says who leads and who may, how far each of those that keep the log has it, and how far its clock
-is from the leader's, which hosts are silent, lost or drained, and which losses the virtual machine
-would bear now. How far the others are only the host that leads can tell: ask on its machine.
+is from the leader's, which hosts are silent, lost or drained, which cannot reach each other, and
+which losses the virtual machine would bear now. How far the others are only the host that leads can tell: ask on its machine.
 
 Exit status: 0 nothing stands out, 1 something does, 255 could not ask.")]
 pub(crate) struct StatusArgs {
@@ -43,6 +45,8 @@ struct Health {
     /// Term and entries, where the host that leads was asked.
     log: Option<(u64, u64)>,
     voters: Vec<VoterSeen>,
+    /// Pairs of hosts that cannot reach each other.
+    apart: Vec<(HostId, HostId)>,
     /// By how many microseconds their clocks are ahead of that of whoever leads.
     ahead_us: BTreeMap<HostId, i64>,
     trouble: Vec<String>,
@@ -88,7 +92,7 @@ fn ask(vm: &VmDir) -> anyhow::Result<Health> {
     let (first, rest): (Vec<HostId>, Vec<HostId>) = heard.partition(|h| Some(*h) == info.leader);
     let ahead_us =
         if info.frozen { BTreeMap::new() } else { ahead_us(vm, &[first, rest].concat()) };
-    Ok(Health { info, hosts, log, voters, ahead_us, trouble })
+    Ok(Health { info, hosts, log, voters, apart: seen.apart, ahead_us, trouble })
 }
 
 /// Those that may lead, as another host knows them.
@@ -130,6 +134,7 @@ impl Health {
             || self.apart_us() > APART_US
             || !self.trouble.is_empty()
             || !silent.is_empty()
+            || !self.apart.is_empty()
             || !lost.is_empty()
     }
 
@@ -237,7 +242,22 @@ impl Health {
                 ));
             }
         }
+        notes.extend(self.apart_words());
         (bears, notes)
+    }
+
+    /// Which hosts cannot reach each other.
+    fn apart_words(&self) -> Option<String> {
+        let (first, more) = self.apart.split_at(self.apart.len().min(APART_TOLD));
+        let pairs: Vec<String> = first.iter().map(|(a, b)| format!("{a} and {b}")).collect();
+        let more = if more.is_empty() { String::new() } else { format!(", {} more", more.len()) };
+        (!pairs.is_empty()).then(|| {
+            format!(
+                "{}{more} cannot reach each other, though both are here: what one asks of the \
+                 other fails (look at routes and packet filters between them)",
+                pairs.join("; ")
+            )
+        })
     }
 
     /// Addresses that several of these have.
@@ -269,13 +289,15 @@ impl Health {
             .into_iter()
             .map(|(name, ids)| (name, ids.iter().map(ToString::to_string).collect()))
             .collect();
+        let apart: Vec<[String; 2]> =
+            self.apart.iter().map(|(a, b)| [a.to_string(), b.to_string()]).collect();
         json!({
             "vm": self.info.vm,
             "leader": self.info.leader.map(|id| id.to_string()),
             "frozen": self.info.frozen,
             "term": self.log.map(|(term, _)| term),
             "entries": self.log.map(|(_, entries)| entries),
-            "voters": voters, "hosts": hosts, "may_be_lost": bears, "notes": notes,
+            "voters": voters, "hosts": hosts, "apart": apart, "may_be_lost": bears, "notes": notes,
             "trouble": self.trouble,
         })
     }
@@ -326,7 +348,8 @@ mod tests {
             counters: Vec::new(),
         };
         let (ahead_us, trouble) = (BTreeMap::new(), Vec::new());
-        Health { info, hosts, log: Some((1, 9)), voters, ahead_us, trouble }
+        let apart = Vec::new();
+        Health { info, hosts, log: Some((1, 9)), voters, apart, ahead_us, trouble }
     }
 
     #[test]
@@ -353,6 +376,19 @@ mod tests {
         assert!(notes[1].starts_with("h2.2, h3.3 are on one machine (10.0.0.1)"), "{notes:?}");
         assert_eq!(health(&[1, 2, 4], &[]).outlook().1.len(), 1);
         assert_eq!(health(&[1, 2, 3, 4, 5], &[]).outlook().1.len(), 1, "three are left");
+    }
+
+    #[test]
+    fn hosts_that_cannot_reach_each_other_stand_out_and_are_named() {
+        let mut health = health(&[1, 2, 3], &[]);
+        assert!(!health.stands_out() && health.apart_words().is_none());
+        let id = |slot: u16| HostId::new(slot, slot.into()).unwrap();
+        health.apart = (2..11).map(|slot| (id(1), id(slot))).collect();
+        let words = health.outlook().1.pop().unwrap();
+        assert!(words.starts_with("h1.1 and h2.2; h1.1 and h3.3;"), "{words}");
+        assert!(words.contains("h1.1 and h9.9, 1 more cannot reach each other"), "{words}");
+        assert!(health.stands_out());
+        assert_eq!(health.json(1, &[])["apart"][0], json!(["h1.1", "h2.2"]));
     }
 
     #[test]

@@ -547,6 +547,7 @@ impl Machine for Node {
         self.tell_entries(now);
         self.settle_halt(now);
         self.settle_suspects(now);
+        self.tell_whom_we_reach(now);
         self.settle_farewells(now);
         self.settle_asking(now);
         self.settle_recovery(now);
@@ -582,6 +583,7 @@ impl Machine for Node {
             self.lead.telling.at,
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.suspects.at,
+            self.voting.look_at,
             self.watch.asking_until,
             self.lead.farewells.values().min().copied(),
             self.lead.recovery.as_ref().map(|r| r.until),

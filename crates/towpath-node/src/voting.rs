@@ -65,8 +65,10 @@ pub(crate) struct Voting {
     /// Hosts that have not said what they know since this host leads.
     pub(crate) untold: BTreeSet<HostId>,
     pub(crate) ticks: u32,
-    /// Hosts that the leader asked about, when, and that were not heard since.
+    /// Hosts that the leader asked about, when, and that were not heard since; when they are looked
+    /// at next, if there are any.
     pub(crate) asked_about: BTreeMap<HostId, Instant>,
+    pub(crate) look_at: Option<Instant>,
     /// One that keeps the log, and is being deleted; until when nothing else is to be changed about
     /// who votes: it may end at any moment.
     pub(crate) leaving: Option<(HostId, Instant)>,
@@ -111,6 +113,7 @@ impl Voting {
             untold,
             ticks: 0,
             asked_about: BTreeMap::new(),
+            look_at: None,
             leaving: None,
             stepping: false,
             over: Over::default(),

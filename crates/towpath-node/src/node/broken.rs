@@ -8,15 +8,19 @@ use towpath_wire::{HostId, Instant};
 
 use super::Node;
 
+/// Pairs that the owner is shown at most.
+const SEEN_MAX: usize = 1024;
+
 impl Node {
     pub(crate) fn is_up(&self, host: HostId) -> bool {
         let entry = self.log.as_ref().and_then(|l| l.table().get(host));
         entry.is_some_and(|h| h.state == HostState::Up)
     }
 
-    /// Pairs of hosts that cannot reach each other, as those that follow this leader say.
+    /// Pairs of hosts that cannot reach each other, as those that follow this leader say: the first
+    /// ones, where there are many.
     pub(crate) fn apart(&self) -> Vec<(HostId, HostId)> {
-        self.lead.broken.apart().into_iter().collect()
+        self.lead.broken.apart().into_iter().take(SEEN_MAX).collect()
     }
 
     /// We lost the connection to a host that does not lead: the leader is to know, and we try to

@@ -2,10 +2,11 @@
 //! for them, too.
 //!
 //! One of them that says so is there at that moment, so the loss is decided with its vote, not with
-//! that of the host which is to be lost: fenced, that one could vote no more. One that hears the
-//! host puts the judgement off.
+//! that of the host which is to be lost: fenced, that one could vote no more. Any host that hears
+//! it puts the judgement off, whether it keeps the log or not: reach need not be transitive.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use towpath_vm::Message;
 use towpath_vm::message::Unreachable;
@@ -15,20 +16,28 @@ use super::Node;
 use super::restore::RETURN_FOR;
 use crate::suspects::Suspect;
 
+/// Hosts that do not keep the log, and are asked, at most: those in the lowest slots.
+const OTHERS_MAX: usize = 64;
+/// How often those that were asked about are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 impl Node {
-    /// The leader asks the others that keep the log, and that it hears, whether they reach a host
-    /// that it does not, and asks again where that is not settled soon.
+    /// The leader asks the others that it hears whether they reach a host that it does not, and
+    /// asks again where that is not settled soon.
     pub(crate) fn ask_who_reaches(&mut self, now: Instant, host: HostId) {
         let (voters, _) = self.voters();
-        let others = voters.into_iter().filter(|v| Some(*v) != self.me && *v != host);
-        let others: Vec<HostId> = others.filter(|v| self.is_heard(now, *v)).collect();
+        let table = self.log.iter().flat_map(|log| log.table().up().map(|h| h.id));
+        let (vote, rest): (Vec<HostId>, Vec<HostId>) = table
+            .filter(|other| Some(*other) != self.me && *other != host)
+            .filter(|other| self.is_heard(now, *other))
+            .partition(|other| voters.contains(other));
         // They ask it themselves, and wait for as long as whoever is there takes to answer.
         let until = now + self.silent_after() + self.silent_after() / 4;
         let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) else { return };
-        suspect.asked = Some(others.iter().map(|other| (*other, false)).collect());
+        suspect.asked = Some(vote.iter().map(|other| (*other, false)).collect());
         suspect.until = until;
         suspect.latest = suspect.latest.max(until);
-        for other in others {
+        for other in vote.into_iter().chain(rest.into_iter().take(OTHERS_MAX)) {
             self.tell(now, other, Message::Reach(Unreachable { host }));
         }
     }
@@ -44,7 +53,8 @@ impl Node {
         let (voters, _) = voter.members();
         let suspect = self.lead.suspects.by_host.get(&host);
         let said = suspect.and_then(|suspect| suspect.asked.as_ref());
-        let silent = |v: &&HostId| Some(**v) == self.me || said.is_some_and(|s| s.get(*v) == Some(&true));
+        let silent =
+            |v: &&HostId| Some(**v) == self.me || said.is_some_and(|s| s.get(*v) == Some(&true));
         2 * voters.iter().filter(|v| **v != host).filter(silent).count() > voters.len()
     }
 
@@ -59,47 +69,54 @@ impl Node {
     }
 
     /// Nor does another one that was asked.
-    pub(crate) fn handle_unheard(&mut self, now: Instant, from: HostId, host: HostId) {
+    pub(crate) fn handle_unheard(&mut self, from: HostId, host: HostId) {
         if !self.leads() || self.voting.voter.is_none() {
             self.malformed += u64::from(self.was_never_shared());
             return;
         }
-        let Some(suspect) = self.asked_of(from, host) else { return };
+        let over = self.silent_after();
+        let votes = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
+        let Some(suspect) = self.asked_of(from, host).filter(|_| votes) else { return };
         let Some(asked) = &mut suspect.asked else { return };
-        asked.insert(from, true);
-        // Whoever has not answered yet may reach it.
-        if asked.values().all(|said| *said) {
-            suspect.until = now;
+        let was = asked.insert(from, true);
+        // Those that do not keep the log have had the time to say that they reach it.
+        if was != Some(true) && asked.values().all(|said| *said) {
+            suspect.until = suspect.until - over;
             self.lead.suspects.arm();
         }
     }
 
-    /// A host of which another one that keeps the log was asked.
+    /// A host of which others were asked, and that is not `other` itself.
     fn asked_of(&mut self, other: HostId, host: HostId) -> Option<&mut Suspect> {
-        let votes = self.voting.voter.as_ref().is_some_and(|voter| voter.has(other));
         let suspect = self.lead.suspects.by_host.get_mut(&host)?;
-        (votes && other != host && suspect.asked.is_some()).then_some(suspect)
+        (other != host && suspect.asked.is_some()).then_some(suspect)
     }
 
     /// The leader asks whether this host reaches another one: that one is asked for a sign of life.
+    /// Who keeps the log calls it for that.
     pub(crate) fn handle_reach(&mut self, now: Instant, from: HostId, host: HostId) {
         if self.leader() != Some(from) || self.me == Some(from) || !self.is_shared() {
             self.malformed += u64::from(self.was_never_shared());
             return;
         }
-        if self.voting.voter.is_none() {
+        if !self.is_up(host) {
             return;
         }
         match self.peers.up(host) {
             Some(id) => self.endpoint.ask(now, id),
+            None if self.voting.voter.is_none() => return,
             None => self.ensure_connection(now, host),
         }
         self.voting.asked_about.insert(host, now);
+        self.voting.look_at.get_or_insert(now + LOOK_EVERY);
     }
 
     /// Tells the leader of those that it asked about: they have given a sign of life, or none for
-    /// as long as whoever is there takes.
+    /// as long as whoever is there takes, which only those say that keep the log.
     pub(crate) fn tell_whom_we_reach(&mut self, now: Instant) {
+        if self.voting.look_at.is_none_or(|at| at > now) {
+            return;
+        }
         let (asked, over) = (self.voting.asked_about.clone(), self.silent_after());
         for (host, at) in asked {
             let up = self.peers.up(host).and_then(|id| self.endpoint.association(id));
@@ -110,11 +127,14 @@ impl Node {
                 continue;
             }
             self.voting.asked_about.remove(&host);
-            if let Some(leader) = self.leader().filter(|l| self.me != Some(*l)) {
-                let said = Unreachable { host };
-                let said = if heard { Message::Reached(said) } else { Message::Unheard(said) };
+            let said = Unreachable { host };
+            let said = if heard { Message::Reached(said) } else { Message::Unheard(said) };
+            if let Some(leader) = self.leader().filter(|l| self.me != Some(*l))
+                && (heard || self.voting.voter.is_some())
+            {
                 self.tell(now, leader, said);
             }
         }
+        self.voting.look_at = (!self.voting.asked_about.is_empty()).then_some(now + LOOK_EVERY);
     }
 }

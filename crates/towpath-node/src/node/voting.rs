@@ -258,7 +258,6 @@ impl Node {
         }
         if ticks {
             self.reach_voters(now);
-            self.tell_whom_we_reach(now);
         }
         self.rest();
         said
@@ -266,11 +265,10 @@ impl Node {
 
     /// Ticks that bring nothing wake nobody, unless this host has something to do with them.
     fn rest(&mut self) {
-        let Voting { voter, untold, asked_about, leaving, stepping, parting, .. } =
-            &mut self.voting;
+        let Voting { voter, untold, leaving, stepping, parting, .. } = &mut self.voting;
         let Some(voter) = voter else { return };
         let waits = leaving.is_some() || parting.waits();
-        let busy = *stepping || waits || !untold.is_empty() || !asked_about.is_empty();
+        let busy = *stepping || waits || !untold.is_empty();
         voter.rest(busy || self.lead.suspects.any() || !self.lead.turns.is_empty());
         // Only who leads is watched by those that follow it.
         let follows = voter.follows();

@@ -86,7 +86,7 @@ impl Node {
             Message::AskFirst(ask) => self.handle_ask_first(from, ask.on),
             Message::Unreachable(u) => self.handle_unreachable(now, from, u.host),
             Message::Reached(u) => self.handle_reached(now, from, u.host),
-            Message::Unheard(u) => self.handle_unheard(now, from, u.host),
+            Message::Unheard(u) => self.handle_unheard(from, u.host),
             Message::Reach(u) => self.handle_reach(now, from, u.host),
             Message::Report(report) => self.handle_report(now, from, report),
             Message::Resumed(resumed) => self.handle_resumed(now, from, resumed),

@@ -145,12 +145,11 @@ fn one_that_has_nothing_to_do_sleeps_for_several_ticks() {
     assert!(beat > TICK * 2, "{beat:?}");
     let [other, me] = [id(2), id(1)];
     let suspect = |now| Suspect { until: now + SECOND * 9, latest: now + SECOND * 9, asked: None };
-    let busy: [&Prepare<'_>; 4] = [
+    let busy: [&Prepare<'_>; 3] = [
         &|node, _| {
             node.peers.set_up(other, AssociationId(1));
             node.voting.untold.insert(other);
         },
-        &|node, now| _ = node.voting.asked_about.insert(other, now + SECOND * 9),
         &|node, now| node.voting.leaving = Some((me, now + SECOND * 9)),
         &|node, now| _ = node.lead.suspects.by_host.insert(other, suspect(now)),
     ];
@@ -270,7 +269,7 @@ fn a_host_that_another_voter_reaches_is_given_time_again() {
     };
     let asked = || suspect(true, until);
     let as_before = (until, until, true, Some(until));
-    assert_eq!(reached(&mut node, four, asked()), as_before, "it does not vote");
+    assert_eq!(reached(&mut node, four, asked()), as_before, "it is that one itself");
     let unasked = suspect(false, until);
     assert_eq!(reached(&mut node, two, unasked), (until, until, false, Some(until)));
     let later = now + (SECOND * 10).max(node.lost_after() * 2);
@@ -289,7 +288,7 @@ fn a_host_is_lost_when_most_of_those_that_vote_have_just_said_that_it_is_silent(
     let ask = |node: &mut Node, lost| {
         let due = Suspect { until: now, latest: now, asked: None };
         node.lead.suspects.by_host = [(lost, due)].into();
-        node.handle_unheard(now, two, lost);
+        node.handle_unheard(two, lost);
         assert_eq!(node.lead.suspects.by_host[&lost].asked, None, "it was not asked");
         node.ask_who_reaches(now, lost);
         let until = now + node.silent_after() * 5 / 4;
@@ -302,24 +301,27 @@ fn a_host_is_lost_when_most_of_those_that_vote_have_just_said_that_it_is_silent(
     for (lost, by) in [(four, two), (two, three)] {
         let until = ask(&mut node, lost);
         for other in [four, lost] {
-            node.handle_unheard(now, other, lost);
+            node.handle_unheard(other, lost);
             assert!(!node.is_silent_to_most(lost), "{other} has no say");
         }
         let asked = [(by, false), (id(9), false)].into();
         node.lead.suspects.by_host.get_mut(&lost).expect("it is one").asked = Some(asked);
         assert!(!node.is_silent_to_most(lost), "nobody has answered");
-        node.handle_unheard(now, by, lost);
+        node.handle_unheard(by, lost);
         assert!(node.is_silent_to_most(lost));
         assert_eq!(node.lead.suspects.by_host[&lost].until, until, "another one may reach it");
         let suspect = node.lead.suspects.by_host.get_mut(&lost).expect("it is one");
         suspect.asked = Some([(by, false)].into());
-        node.handle_unheard(now, by, lost);
+        node.handle_unheard(by, lost);
         assert!(node.is_silent_to_most(lost));
-        assert_eq!(node.lead.suspects.at, Some(now), "it is judged at once");
+        let soon = Some(now + node.silent_after() / 4);
+        assert_eq!(node.lead.suspects.at, soon, "others had the time to say that they reach it");
+        node.handle_unheard(by, lost);
+        assert_eq!(node.lead.suspects.at, soon, "once");
     }
     let (mut alone, ..) = super::node();
     assert!(alone.is_silent_to_most(four), "one that leads alone asks nobody");
-    alone.handle_unheard(NOW, two, four);
+    alone.handle_unheard(two, four);
     assert_eq!(alone.malformed(), 1, "it has asked nobody");
 }
 
@@ -367,14 +369,21 @@ fn one_that_comes_to_lead_gives_each_its_time_and_tells_those_in_contact() {
 #[test]
 fn what_a_voter_is_asked_about_is_noted_and_what_others_are_is_not() {
     let (mut node, [leader, other, third]) = following(true);
+    node.peers.remove(third);
     node.handle_reach(NOW, leader, third);
     assert!(node.voting.asked_about.is_empty(), "it keeps no log");
+    assert!(!node.peers.hosts().contains(&third), "and calls nobody for that");
     let me = node.me().expect("it is one");
     let keep = Keep { generation: 5, replica: replica_of(me, 1).0, vm_key: [4; 32], voters: 3 };
     node.handle_keep(NOW, leader, &keep);
     node.handle_reach(NOW, other, third);
     node.handle_reach(NOW, me, third);
     assert!(node.voting.asked_about.is_empty(), "it does not lead");
+    let look = |node: &mut Node| {
+        let now = node.voting.look_at.expect("something is asked about");
+        node.tell_whom_we_reach(now);
+        now
+    };
     let unheard = |node: &Node| queued(node, leader, |m| matches!(m, Message::Unheard(_)));
     node.peers.remove(third);
     node.handle_reach(NOW, leader, third);
@@ -385,16 +394,16 @@ fn what_a_voter_is_asked_about_is_noted_and_what_others_are_is_not() {
     // It gives no sign of life for as long as silent ones are waited for.
     let mut now = NOW;
     while now.since(NOW) + TICK <= node.silent_after() {
-        tick(&mut node, &mut now, 1);
+        now = look(&mut node);
         assert_eq!((node.voting.asked_about.len(), unheard(&node)), (1, 0));
     }
-    tick(&mut node, &mut now, 2);
-    assert!(node.voting.asked_about.is_empty());
+    now = look(&mut node);
+    assert!(now > NOW && node.voting.asked_about.is_empty() && node.voting.look_at.is_none());
     assert_eq!(unheard(&node), 1);
     assert_eq!(queued(&node, leader, |m| matches!(m, Message::Reached(_))), 0);
     let (mut node, [leader, _, third]) = following(false);
     node.handle_reach(NOW, leader, third);
-    node.handle_unheard(NOW, leader, third);
+    node.handle_unheard(leader, third);
     assert_eq!(node.malformed(), 2);
 }
 

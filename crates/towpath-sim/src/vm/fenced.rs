@@ -24,6 +24,8 @@ pub(super) struct Fenced {
     met: BTreeSet<usize>,
     /// How long hosts were kept from answering so far, all faults one after the other.
     struck_for: Duration,
+    /// Pairs that did not reach each other, whatever since.
+    apart: BTreeSet<(usize, usize)>,
     /// By when the tasks of who a host was before have ended.
     before: Vec<(Instant, HostId)>,
 }
@@ -34,12 +36,26 @@ impl Fenced {
     pub(super) fn struck(&mut self, fault: Fault, hosts: usize, scenario: &VmScenario) {
         let lost_after = Duration::from_millis(scenario.lost_after_ms.into());
         let strikes = fault.strikes(hosts, scenario.voters > 1);
+        if let Fault::Apart { from, to, .. } = fault
+            && scenario.voters > 1
+        {
+            self.parted(from, to);
+        }
         let Some(lasts) = fault.lasts() else { return self.struck.extend(strikes) };
         self.met.extend(strikes);
         self.struck_for += lasts;
         if self.struck_for + NOTICED >= lost_after {
             self.struck.append(&mut self.met);
         }
+    }
+
+    /// Two do not reach each other. That costs nobody while all others reach both; whoever is apart
+    /// from several may be silent to most of those that keep the log.
+    fn parted(&mut self, from: usize, to: usize) {
+        self.apart.extend([(from, to), (to, from)]);
+        let many = |host: &usize| self.apart.iter().filter(|(of, _)| of == host).count() > 1;
+        let struck: Vec<usize> = [from, to].into_iter().filter(many).collect();
+        self.struck.extend(struck);
     }
 
     /// A host that was `old` is another one.
@@ -90,6 +106,16 @@ mod tests {
         assert_eq!(strike(Fault::Step { host: 3, ms: 3000 }), [0, 5]);
         assert_eq!(strike(Fault::Crash { host: 2 }), [0, 2, 5]);
         assert_eq!(strike(Fault::Part { first: 3, count: 3, ms: 3000 }), [0, 2, 3, 4, 5]);
+        let apart = |to| Fault::Apart { from: 1, to, both: true, ms: 20_000 };
+        for to in [0, 4, 5] {
+            assert_eq!(strike(apart(to)), [0, 2, 3, 4, 5], "whoever leads alone reaches both");
+        }
+        let scenario = VmScenario { voters: 3, ..scenario };
+        for (to, lost) in [(2, &[][..]), (2, &[]), (3, &[1])] {
+            fenced.struck = BTreeSet::new();
+            fenced.struck(apart(to), 6, &scenario);
+            assert!(fenced.struck.iter().eq(lost), "to {to}: {:?}", fenced.struck);
+        }
     }
 
     #[test]
