@@ -118,6 +118,9 @@ swarm: build
 	$(BIN) sim run scenarios/two-links.toml --seeds $(SEEDS)
 	$(BIN) sim vm --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --links 2 --seeds $(SEEDS) >/dev/null
+	for voters in 1 3 5; do \
+	  $(BIN) sim vm --voters $$voters --faults 2 --aparts 3 --seeds $(SEEDS) >/dev/null || exit 1; \
+	done
 	$(BIN) sim vm --voters 3 --faults 3 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
 	for voters in 1 3 5; do \

@@ -29,7 +29,8 @@ Examples:
 
 Says who leads and who may, how far each of those that keep the log has it, and how far its clock
 is from the leader's, which hosts are silent, lost or drained, which cannot reach each other, and
-which losses the virtual machine would bear now. How far the others are only the host that leads can tell: ask on its machine.
+which losses the virtual machine would bear now. How far the others are only the host that leads can
+tell: ask on its machine.
 
 Exit status: 0 nothing stands out, 1 something does, 255 could not ask.")]
 pub(crate) struct StatusArgs {

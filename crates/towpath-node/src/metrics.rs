@@ -131,6 +131,8 @@ impl Node {
             messages_unserved: self.peers.unserved,
             messages_too_long: self.peers.too_long,
             messages_put_off: data.arriving.put_off,
+            hosts_unreached: self.lead.broken.unreached().count() as u64,
+            pairs_untold: self.lead.broken.untold,
         }
         .row(0, 0)
     }

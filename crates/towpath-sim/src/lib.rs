@@ -36,6 +36,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod apart;
 pub mod clock;
 pub mod consensus;
 pub mod crypto;

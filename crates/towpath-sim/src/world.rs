@@ -17,6 +17,7 @@ use towpath_wire::{ByteSize, Instant, LinkId, Rate, TaskId};
 use self::links::{Held, SimLink};
 pub use self::links::{address, address_on};
 pub(crate) use self::links::{index_of, place_of};
+use crate::apart::Apart;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::hash::Trace;
@@ -61,8 +62,6 @@ pub struct SimHost {
     pub(crate) rate: Option<Rate>,
     timer: Option<(Handle, Instant)>,
     paused: bool,
-    /// Hosts of different sides do not reach each other.
-    side: usize,
     /// So long after a grant what comes of it leaves.
     ahead: Duration,
     socket: VecDeque<Transit>,
@@ -97,8 +96,8 @@ pub struct World {
     train: Vec<u8>,
     trace: Trace,
     steps: VecDeque<Step>,
-    /// What the first of two sends does not reach the second.
-    apart: Vec<(usize, usize)>,
+    /// Hosts that do not reach each other.
+    pub apart: Apart,
     /// Datagrams that nodes sent.
     pub sent: u64,
     /// Datagrams handed to nodes.
@@ -118,7 +117,7 @@ impl World {
             train: vec![0; TRAIN_BYTES],
             trace: Trace::new(seed),
             steps: VecDeque::new(),
-            apart: Vec::new(),
+            apart: Apart::default(),
             sent: 0,
             delivered: 0,
             astray: 0,
@@ -180,7 +179,6 @@ impl World {
             rate: None,
             timer: None,
             paused: false,
-            side: 0,
             ahead: Duration::ZERO,
             socket: VecDeque::new(),
             socket_dropped: 0,
@@ -213,23 +211,6 @@ impl World {
                 network.link(link).set_spec(spec);
             }
         }
-    }
-
-    /// What `from` sends does not reach `to`, until [`World::join`] as often as this.
-    pub fn part(&mut self, from: usize, to: usize) {
-        self.apart.push((from, to));
-    }
-
-    /// Ends what one [`World::part`] of the same two began.
-    pub fn join(&mut self, from: usize, to: usize) {
-        if let Some(at) = self.apart.iter().position(|apart| *apart == (from, to)) {
-            self.apart.swap_remove(at);
-        }
-    }
-
-    /// Puts a host on a side: those of different sides do not reach each other. All begin on 0.
-    pub fn set_side(&mut self, host: usize, side: usize) {
-        self.hosts[host].side = side;
     }
 
     /// Ends a task's process as by a signal.
@@ -375,10 +356,9 @@ impl World {
     }
 
     fn receive(&mut self, transit: Transit) {
-        let [from, to] = [&self.hosts[transit.from], &self.hosts[transit.to]];
+        let to = &self.hosts[transit.to];
         let has_carrier = |l: &SimLink| l.fabric == transit.fabric && l.up;
-        let apart = from.side != to.side || self.apart.contains(&(transit.from, transit.to));
-        if apart || !to.links.iter().any(has_carrier) {
+        if self.apart.has(transit.from, transit.to) || !to.links.iter().any(has_carrier) {
             return self.release(transit);
         }
         let h = &mut self.hosts[transit.to];

@@ -63,8 +63,8 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     endings: u64,
-    /// Times that two hosts do not reach each other for seconds, or one of them not the other, while
-    /// all others reach both
+    /// Times that two hosts do not reach each other for seconds, or one of them not the other,
+    /// while all others reach both
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     aparts: u64,

@@ -1,4 +1,4 @@
-//! Before a host is lost because it is silent, most of those that keep the log say that it is silent
+//! Before a host is lost because it is silent, most of those that keep the log say that it is so
 //! for them, too.
 //!
 //! One of them that says so is there at that moment, so the loss is decided with its vote, not with

@@ -236,8 +236,6 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
-        Message::Reach(Unreachable { host: named }),
-        Message::Unheard(Unreachable { host: named }),
     ]
     .into_iter()
     .chain(about_promises(named, theirs, me))
@@ -246,7 +244,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
 
 /// The same of what is said about promises, where most of those that vote start again, and before
 /// one of them ends.
-fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 9] {
+fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 11] {
     let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
     let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
     let terms = Terms { rate, burst, packet, within };
@@ -258,6 +256,8 @@ fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 9] {
         Message::Promised(Promised { number: 1, outcome: Ok(granted) }),
         Message::Again(Again { promise, hops: Vec::new() }),
         Message::Release(Release { host: named, number: 1 }),
+        Message::Reach(Unreachable { host: named }),
+        Message::Unheard(Unreachable { host: named }),
         Message::Holds(Holds { host: named, last: 1, numbers: [1].into() }),
         Message::SayHolds(SayHolds { after_ms: 0 }),
         Message::Ends(Ends { now: false }),

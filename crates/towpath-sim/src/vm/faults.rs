@@ -154,14 +154,14 @@ impl Fault {
             Self::Part { first, count, ms } => {
                 let until = until(ms);
                 let last = (first + count).min(world.hosts.len());
-                (first..last).for_each(|host| world.set_side(host, first));
+                (first..last).for_each(|host| world.apart.set_side(host, first));
                 Some(until)
             }
             Self::Apart { from, to, both, ms } => {
                 let until = until(ms);
-                world.part(from, to);
+                world.apart.part(from, to);
                 if both {
-                    world.part(to, from);
+                    world.apart.part(to, from);
                 }
                 Some(until)
             }
@@ -183,12 +183,12 @@ impl Fault {
             Self::Cut { host, .. } | Self::Burst { host, .. } => world.set_ray(host, link),
             Self::Part { first, count, .. } => {
                 let last = (first + count).min(world.hosts.len());
-                (first..last).for_each(|host| world.set_side(host, 0));
+                (first..last).for_each(|host| world.apart.set_side(host, 0));
             }
             Self::Apart { from, to, both, .. } => {
-                world.join(from, to);
+                world.apart.join(from, to);
                 if both {
-                    world.join(to, from);
+                    world.apart.join(to, from);
                 }
             }
             Self::Switch { fabric, .. } => {

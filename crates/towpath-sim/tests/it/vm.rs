@@ -84,7 +84,7 @@ fn where_hosts_start_again_nothing_is_left_behind() {
     // asked once one did; a newcomer was asked something before it heard who it is, or never heard
     // it. And a task stayed registered that had asked just before its host told what it has; a host
     // was called as who it was, in another slot. A host was lost by its own vote. Of a founder that
-    // leads alone: it started again twice, or had been cut off, and the first to come was a newcomer.
+    // leads alone: it started again twice, or was cut off, and the first to come was a newcomer.
     for ((voters, faults, restarts, power_cuts, endings), many, single) in [
         ((3, 0, 0, 2, 0), 25, &[60, 150, 173, 707][..]),
         ((3, 3, 0, 1, 0), 25, &[151, 453, 461, 469, 5400]),
@@ -114,6 +114,22 @@ fn where_hosts_start_again_nothing_is_left_behind() {
     }
     assert!(failed.is_empty(), "{failed:#?}");
     assert!(starts > 40, "{starts}");
+}
+
+#[test]
+fn two_hosts_that_lose_each_other_both_stay() {
+    let mut failed = Vec::new();
+    for (voters, faults) in [(1, 0), (3, 0), (3, 2), (5, 0)] {
+        let scenario = VmScenario { voters, faults, aparts: 2, ..VmScenario::default() };
+        for seed in 0..12 {
+            let out = run(&scenario, seed);
+            if !out.violations.is_empty() {
+                let how = format!("--voters {voters} --faults {faults} --aparts 2 --seed {seed}");
+                failed.push(format!("sim vm {how}: {:#?}", out.violations));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]
