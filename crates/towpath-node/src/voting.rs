@@ -377,6 +377,14 @@ impl Voter {
         self.member(host).is_some()
     }
 
+    /// Whether this host is only sent a log that nobody will ever write again: none of those that
+    /// vote is one of these.
+    pub(crate) fn is_sent_nothing(&self, up: impl Fn(HostId) -> bool) -> bool {
+        let (voters, learners) = self.members();
+        let own = host_of(self.replica.identity().id);
+        own.is_some_and(|own| learners.contains(&own)) && !voters.into_iter().any(up)
+    }
+
     /// Whether this host took part, and does no longer, or cannot.
     pub(crate) fn is_out(&self) -> bool {
         self.is_damaged || self.was_in && !self.is_in() && self.replica.is_settled()

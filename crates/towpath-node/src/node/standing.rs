@@ -322,6 +322,12 @@ impl Node {
             self.lead.forget_judgements();
         }
         self.take_over(now, ControlState::from_snapshot(snapshot));
+        let up = |host| self.is_up(host);
+        if self.voting.voter.as_ref().is_some_and(|voter| voter.is_sent_nothing(up)) {
+            // Those that wrote it have begun again in another life of it.
+            self.voting.voter = None;
+            self.voting.forget_key();
+        }
         again
     }
 
