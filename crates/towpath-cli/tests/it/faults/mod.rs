@@ -1,5 +1,6 @@
 //! Faults by role: docs/faults.md says what must hold, [`table`] has it, [`scene`] shows it.
 
+mod apart;
 mod machine;
 mod namespaces;
 mod page;
