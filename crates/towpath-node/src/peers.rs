@@ -291,7 +291,7 @@ impl Peers {
         }
     }
 
-    /// A host that is new on a connection is told who it is before anything else.
+    /// A host that is new on a connection is told who it is, or who leads, before anything else.
     pub(crate) fn greets(&mut self, id: AssociationId) {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.greets = true;

@@ -425,6 +425,9 @@ impl Node {
         if self.voting.voter.is_some() && self.leads() {
             self.say_who_leads(now, host);
             self.keep_again(now, host);
+        } else if self.leads() {
+            // It may know this host as who it was before it started again, until it is answered.
+            self.peers.greets(id);
         }
         self.tell_reached(now, host);
         if self.lead.halt_at.is_some() {

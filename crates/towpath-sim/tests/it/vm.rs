@@ -98,6 +98,7 @@ fn where_hosts_start_again_nothing_is_left_behind() {
         ((3, 2, 3, 0, 0), 0, &[2013, 2631]),
         ((1, 2, 3, 0, 0), 5, &[52, 69, 356]),
         ((1, 2, 0, 0, 3), 5, &[242]),
+        ((1, 1, 2, 1, 0), 0, &[52]),
     ] {
         for seed in (0..many).chain(single.iter().copied()) {
             let base = VmScenario::default();
