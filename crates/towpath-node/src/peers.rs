@@ -61,6 +61,9 @@ pub(crate) struct Conn {
     /// The host has not been told yet who it is: until that has arrived, nothing else may, and
     /// channels do not wait for each other.
     pub(crate) greets: bool,
+    /// It goes on under the id of a life that is over, to be asked who leads: what it says of its
+    /// present tasks is for when that is known.
+    pub(crate) asked_only: bool,
     /// What is to be said on this connection or not at all, [`ALONG_MAX`] at most.
     along: VecDeque<Message>,
     /// Bytes of blocks of tasks' data that the transport has.
@@ -246,6 +249,7 @@ impl Peers {
             && let Some(conn) = self.conns.get_mut(&id)
         {
             conn.host = Some(to);
+            conn.asked_only = false;
         }
         self.retries.retain(|(_, h)| *h != from);
         self.dirty.remove(from);

@@ -2,7 +2,7 @@
 //! nobody.
 
 use towpath_proto::{AssociationId, Block, Memory};
-use towpath_vm::message::{LABEL_CHANNEL, LABEL_OWNER};
+use towpath_vm::message::{LABEL_CHANNEL, LABEL_LOG, LABEL_OWNER};
 use towpath_vm::{Message, MessageError};
 use towpath_wire::bytes::ParseError;
 use towpath_wire::frame::{ChannelOpen, Direction, Reliability};
@@ -26,11 +26,15 @@ impl Node {
     ) -> bool {
         self.data.arriving.over_with(block);
         let host = self.heard(id);
+        let asked_only = self.peers.conns.get(&id).is_some_and(|conn| conn.asked_only);
         // What would not fit into a frame for a task is not even looked at.
         let fits = len as usize <= FRAME_BODY_MAX;
         match (Purpose::of(label), host) {
             _ if label == LABEL_CHANNEL => {
                 self.handle_on_channel((id, channel), block, len, memory);
+            }
+            (Some(purpose), _) if purpose.is_data() && asked_only => {
+                self.drop_message((id, channel), block, len, memory);
             }
             (Some(purpose), Some(host)) if purpose.is_data() && fits => {
                 self.handle_data(now, host, (id, channel), block, memory);
@@ -41,7 +45,12 @@ impl Node {
                 let decoded = control.then(|| Message::decode(memory.bytes(block)));
                 self.drop_message((id, channel), block, len, memory);
                 match decoded {
-                    Some(Ok(message)) if message.label() == label => self.receive(now, id, message),
+                    Some(Ok(message)) if message.label() == label => {
+                        let of_log = label == LABEL_LOG || matches!(message, Message::Report(_));
+                        if of_log || !asked_only {
+                            self.receive(now, id, message);
+                        }
+                    }
                     Some(Err(MessageError::Refused(_, why))) => self.refuse_kind(id, why),
                     // What is being closed may still say something.
                     _ => self.malformed += u64::from(self.peers.conns.contains_key(&id)),

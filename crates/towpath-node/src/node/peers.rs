@@ -16,6 +16,7 @@ use crate::event::NodeEvent;
 use crate::hello::{self, Hello};
 use crate::lanes::{Purpose, Waiting};
 use crate::peers::{Conn, OUTBOX_MAX};
+use crate::standing::is_later_life;
 
 impl Node {
     /// Queues a message for a host; one for ourselves is handled at once.
@@ -119,6 +120,13 @@ impl Node {
             }
             _ => host,
         };
+        let said = match purpose {
+            Some(hello::Purpose::Member(said)) => said,
+            _ => host,
+        };
+        if let Some(conn) = self.peers.conns.get_mut(&id) {
+            conn.asked_only = is_later_life(said, host);
+        }
         self.contact_made(now, host, id, memory);
         self.contact_is_back(now, host, id, theirs);
     }
