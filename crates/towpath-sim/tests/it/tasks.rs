@@ -443,9 +443,9 @@ fn two_hosts_that_cannot_reach_each_other_stay_and_their_tasks_go_on_with_others
     assert_eq!([1, 2, 3].map(|h| vm.me(h)), ids, "they are who they were");
     assert_eq!((vm.take(a), vm.take(b), vm.seqs(c).len()), (Vec::new(), Vec::new(), 2));
     // Others of both hosts know nothing of it.
-    let (d, e) = (vm.enrol(1), vm.enrol(2));
-    assert!(vm.send(1, d, e, 0, 1000));
+    let [here, there] = [1, 2].map(|host| vm.enrol(host));
+    assert!(vm.send(1, here, there, 0, 1000));
     vm.run(ms(200));
-    assert_eq!(vm.seqs(e).len(), 1);
+    assert_eq!(vm.seqs(there).len(), 1);
     vm.nothing_is_left();
 }
