@@ -167,6 +167,15 @@ proptest! {
     }
 }
 
+#[test]
+#[ignore = "nightly: minutes of work"]
+fn a_thousand_hosts_of_which_five_keep_the_log() {
+    let some = VmScenario { faults: 10, restarts: 10, endings: 10, ..VmScenario::large() };
+    let out = run(&VmScenario { voters: 5, power_cuts: 1, aparts: 10, ..some }, 3);
+    assert!(out.violations.is_empty(), "{:#?}", out.violations);
+    assert_eq!(out.growth.table, 1000);
+}
+
 /// The large run of docs/vm.md; `TOWPATH_VM_BIG` makes it another size, `TOWPATH_VM_SEED` another.
 #[test]
 #[ignore = "nightly: minutes of work"]
