@@ -12,7 +12,7 @@ use towpath_wire::HostId;
 const CALL_AFTER: Duration = Duration::from_secs(1);
 const CALL_AFTER_MOST: Duration = Duration::from_secs(8);
 
-/// Pairs that a leader knows of at most; of more it tells nobody.
+/// Who cannot reach whom, as a leader knows it at most; of more it tells nobody.
 pub(crate) const APART_MAX: usize = 16_384;
 
 /// Which hosts cannot reach each other.
@@ -22,7 +22,7 @@ pub(crate) struct Broken {
     between: BTreeSet<(HostId, HostId)>,
     /// Hosts that this one cannot reach, and how often it has called them in vain.
     unreached: BTreeMap<HostId, u32>,
-    /// Pairs that were one too many.
+    /// Times that one was told that is one too many.
     pub(crate) untold: u64,
 }
 
@@ -42,11 +42,6 @@ impl Broken {
     /// Hosts that cannot be reached from here.
     pub(crate) fn unreached(&self) -> impl Iterator<Item = HostId> + '_ {
         self.unreached.keys().copied()
-    }
-
-    /// Whether a host is one of these.
-    pub(crate) fn has(&self, host: HostId) -> bool {
-        self.unreached.contains_key(&host)
     }
 
     /// Another host says that it cannot reach a third.
@@ -100,11 +95,11 @@ mod tests {
         let waits: [u64; 7] = core::array::from_fn(|_| broken.cannot_reach(id(2)).as_secs());
         assert_eq!(waits, [0, 1, 2, 4, 8, 8, 8]);
         assert_eq!(broken.cannot_reach(id(3)), Duration::ZERO, "another one");
-        assert!(broken.has(id(2)) && broken.unreached().eq([2, 3].map(id)));
-        assert!(broken.reaches(id(2)) && !broken.reaches(id(2)) && !broken.has(id(2)));
+        assert!(broken.unreached().eq([2, 3].map(id)));
+        assert!(broken.reaches(id(2)) && !broken.reaches(id(2)));
         assert_eq!(broken.cannot_reach(id(2)), Duration::ZERO, "it was there meanwhile");
         broken.forget(id(3));
-        assert!(!broken.has(id(3)));
+        assert!(broken.unreached().eq([id(2)]));
     }
 
     #[test]

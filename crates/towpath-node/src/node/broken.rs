@@ -29,6 +29,7 @@ impl Node {
         let Some(leader) = self.leader() else { return };
         if self.is_up(host) && !self.standing.frozen && self.peers.up(leader).is_some() {
             let wait = self.lead.broken.cannot_reach(host);
+            self.falls_silent(host);
             self.tell(now, leader, Message::Unreachable(Unreachable { host }));
             self.peers.try_at(now, host, now + wait);
         }
@@ -46,9 +47,11 @@ impl Node {
 
     /// A connection to a host stands: the leader is to know, if it heard otherwise.
     pub(crate) fn tell_reached(&mut self, now: Instant, host: HostId) {
-        if self.lead.broken.reaches(host)
-            && let Some(leader) = self.leader()
-        {
+        if !self.lead.broken.reaches(host) {
+            return;
+        }
+        self.is_heard_again(host);
+        if let Some(leader) = self.leader() {
             self.tell(now, leader, Message::Reached(Unreachable { host }));
         }
     }

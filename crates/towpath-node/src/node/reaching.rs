@@ -27,10 +27,12 @@ impl Node {
     pub(crate) fn ask_who_reaches(&mut self, now: Instant, host: HostId) {
         let (voters, _) = self.voters();
         let table = self.log.iter().flat_map(|log| log.table().up().map(|h| h.id));
-        let (vote, rest): (Vec<HostId>, Vec<HostId>) = table
+        let (mut vote, mut rest): (Vec<HostId>, Vec<HostId>) = table
             .filter(|other| Some(*other) != self.me && *other != host)
-            .filter(|other| self.is_heard(now, *other))
             .partition(|other| voters.contains(other));
+        // Those that vote answer every beat; others may have had nothing to say for long.
+        vote.retain(|other| self.is_heard(now, *other));
+        rest.retain(|other| self.peers.up(*other).is_some() && self.takes_new(*other));
         // They ask it themselves, and wait for as long as whoever is there takes to answer.
         let until = now + self.silent_after() + self.silent_after() / 4;
         let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) else { return };
@@ -75,12 +77,13 @@ impl Node {
             return;
         }
         let over = self.silent_after();
-        let votes = self.voting.voter.as_ref().is_some_and(|voter| voter.has(from));
-        let Some(suspect) = self.asked_of(from, host).filter(|_| votes) else { return };
-        let Some(asked) = &mut suspect.asked else { return };
-        let was = asked.insert(from, true);
+        let Some(suspect) = self.asked_of(from, host) else { return };
+        let Some(said) = suspect.asked.as_mut().and_then(|asked| asked.get_mut(&from)) else {
+            return; // one that does not vote
+        };
+        let is_news = !core::mem::replace(said, true);
         // Those that do not keep the log have had the time to say that they reach it.
-        if was != Some(true) && asked.values().all(|said| *said) {
+        if is_news && suspect.asked.as_ref().is_some_and(|asked| asked.values().all(|s| *s)) {
             suspect.until = suspect.until - over;
             self.lead.suspects.arm();
         }

@@ -271,7 +271,9 @@ impl Node {
             self.events.push_back(NodeEvent::HostAdded(host));
             if state == HostState::Lost {
                 self.events.push_back(NodeEvent::HostLost(id));
-            } else if self.peers.up(id).is_some() {
+            } else if let Some(up) = self.peers.up(id) {
+                // It knows this host as who it was.
+                self.peers.greets(up);
                 let snapshot = Some(snapshot.clone());
                 self.tell(now, id, Message::Resumed(Resumed { snapshot }));
             } else {

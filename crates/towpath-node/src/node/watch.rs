@@ -48,19 +48,15 @@ impl Node {
         !entry.is_some_and(Host::drains)
             && !self.is_out_of_reach(host)
             && !self.watch.silent.contains(&host)
-            && !self.lead.broken.has(host)
     }
 
     /// Hosts that are up, as far as this one knows, and from which it hears nothing although it
     /// asks, or which it calls in vain while others reach them. Nothing ends because of that.
     pub fn silent(&self) -> impl Iterator<Item = HostId> + '_ {
-        let silent = self.watch.silent.iter().copied();
-        let unreached = self.lead.broken.unreached();
-        let unreached = unreached.filter(|host| !self.watch.silent.contains(host));
-        silent.chain(unreached).filter(|host| self.is_up(*host))
+        self.watch.silent.iter().copied().filter(|host| self.is_up(*host))
     }
 
-    /// A host leaves everything unanswered.
+    /// A host leaves everything unanswered, or is called in vain.
     pub(crate) fn falls_silent(&mut self, host: HostId) {
         if self.is_up(host) && self.watch.silent.insert(host) {
             self.events.push_back(NodeEvent::HostSilent(host));

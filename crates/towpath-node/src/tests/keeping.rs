@@ -304,6 +304,8 @@ fn a_host_is_lost_when_most_of_those_that_vote_have_just_said_that_it_is_silent(
             node.handle_unheard(other, lost);
             assert!(!node.is_silent_to_most(lost), "{other} has no say");
         }
+        node.handle_unheard(by, lost);
+        assert!(!node.is_silent_to_most(lost), "it was not heard, and so not asked");
         let asked = [(by, false), (id(9), false)].into();
         node.lead.suspects.by_host.get_mut(&lost).expect("it is one").asked = Some(asked);
         assert!(!node.is_silent_to_most(lost), "nobody has answered");
