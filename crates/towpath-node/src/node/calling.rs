@@ -11,6 +11,7 @@ use super::standing::RETRY_LEADER;
 use crate::config::{reason, refusal};
 use crate::hello::{Hello, Purpose};
 use crate::peers::{Contact, RETRY_EVERY};
+use crate::question::KEPT_FOR;
 use crate::restore::KeptTo;
 use crate::standing::is_later_life;
 
@@ -51,7 +52,9 @@ impl Node {
     fn start_connection(&mut self, now: Instant, host: HostId, since: Instant) {
         let entry = self.log.as_ref().and_then(|l| l.table().get(host));
         let Some(entry) = entry.filter(|h| h.state == HostState::Up) else {
-            if self.is_to_come(host) && now.since(since) < RETRY_FOR {
+            // Where nobody leads nobody can tell: it is waited for as questions of tasks are.
+            let patience = if self.standing.frozen { KEPT_FOR } else { RETRY_FOR };
+            if self.is_to_come(host) && now.since(since) < patience {
                 self.peers.entry(host).contact = Contact::Waiting { since };
                 self.peers.retries.insert((now + RETRY_EVERY, host));
             } else {
