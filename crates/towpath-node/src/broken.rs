@@ -70,6 +70,12 @@ impl Broken {
         self.unreached.remove(&host);
     }
 
+    /// This host is another one now.
+    pub(crate) fn forget_all(&mut self) {
+        self.forget_others();
+        self.unreached.clear();
+    }
+
     /// This host leads no longer, or has not led before.
     pub(crate) fn forget_others(&mut self) {
         self.between.clear();
@@ -119,8 +125,12 @@ mod tests {
         assert_eq!(apart(&broken), [(2, 4), (5, 6)]);
         broken.forget(id(6));
         assert_eq!(apart(&broken), [(2, 4)]);
+        broken.cannot_reach(id(2));
         broken.forget_others();
-        assert_eq!(apart(&broken), []);
+        assert_eq!((apart(&broken).len(), broken.unreached().count()), (0, 1));
+        broken.untold = 3;
+        broken.forget_all();
+        assert_eq!((broken.unreached().count(), broken.untold), (0, 3), "what is counted stays");
     }
 
     #[test]

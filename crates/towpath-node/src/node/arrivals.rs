@@ -25,8 +25,7 @@ impl Node {
         memory: &mut dyn Memory,
     ) -> bool {
         self.data.arriving.over_with(block);
-        let host = self.heard(id);
-        let asked_only = self.peers.conns.get(&id).is_some_and(|conn| conn.asked_only);
+        let (host, asked_only) = self.heard(id);
         // What would not fit into a frame for a task is not even looked at.
         let fits = len as usize <= FRAME_BODY_MAX;
         match (Purpose::of(label), host) {
@@ -105,7 +104,7 @@ impl Node {
 
     /// What a daemon says once: beats of those that keep the log, and their answers.
     pub(crate) fn handle_note(&mut self, now: Instant, id: AssociationId, bytes: &[u8]) {
-        match (Message::decode(bytes), self.heard(id)) {
+        match (Message::decode(bytes), self.heard(id).0) {
             (Ok(Message::Consensus(said)), Some(from)) if self.lead.recovery.is_none() => {
                 self.handle_consensus(now, from, &said, true);
             }
@@ -114,9 +113,12 @@ impl Node {
         }
     }
 
-    /// Whose an association is, unless that one was deleted and has nothing to say.
-    fn heard(&self, id: AssociationId) -> Option<HostId> {
-        self.peers.host_of(id).filter(|host| !self.lead.farewells.contains_key(host))
+    /// Whose an association is, unless that one was deleted and has nothing to say; and whether it is
+    /// asked only who leads.
+    fn heard(&self, id: AssociationId) -> (Option<HostId>, bool) {
+        let Some(conn) = self.peers.conns.get(&id) else { return (None, false) };
+        let host = conn.host.filter(|host| !self.lead.farewells.contains_key(host));
+        (host, conn.asked_only)
     }
 
     /// Nobody keeps a message: its block and its credit go back.

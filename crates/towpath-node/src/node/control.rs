@@ -15,7 +15,6 @@ use towpath_wire::{Admission, HostId, Instant};
 
 use super::Node;
 use super::standing::RETRY_LEADER;
-use crate::broken::Broken;
 use crate::commit::Waiting;
 use crate::config::{reason, refusal, token_psk};
 use crate::copies::CERTAIN;
@@ -261,7 +260,7 @@ impl Node {
             tasks.end_all(now);
             tasks.rename(you);
         }
-        self.lead.broken = Broken::default();
+        self.lead.broken.forget_all();
         // What was heard of others before it was lost is no news any more.
         let silent = core::mem::take(&mut self.watch.silent).into_iter();
         let up = |h: &HostId| snapshot.table.get(*h).is_some_and(|h| h.state == HostState::Up);

@@ -125,7 +125,8 @@ impl Node {
             _ => host,
         };
         if let Some(conn) = self.peers.conns.get_mut(&id) {
-            conn.asked_only = is_later_life(said, host);
+            // A founder that asks its members learns from the answer who it is.
+            conn.asked_only = is_later_life(said, host) && !asks;
         }
         self.contact_made(now, host, id, memory);
         self.contact_is_back(now, host, id, theirs);

@@ -252,7 +252,7 @@ group! {
         messages_too_long: Counter of Count, "Messages dropped, longer than their peer takes";
         messages_put_off: Counter of Count, "Messages for tasks refused to keep room for control";
         hosts_unreached: Gauge of Count, "Hosts that are up, and are called in vain";
-        pairs_untold: Counter of Count, "Pairs of hosts apart, one too many to be known of";
+        pairs_untold: Counter of Count, "Times that a pair apart was one too many to be known of";
     }
 }
 
