@@ -113,8 +113,8 @@ impl Node {
         }
     }
 
-    /// Whose an association is, unless that one was deleted and has nothing to say; and whether it is
-    /// asked only who leads.
+    /// Whose an association is, unless that one was deleted and has nothing to say; and whether it
+    /// is asked only who leads.
     fn heard(&self, id: AssociationId) -> (Option<HostId>, bool) {
         let Some(conn) = self.peers.conns.get(&id) else { return (None, false) };
         let host = conn.host.filter(|host| !self.lead.farewells.contains_key(host));
