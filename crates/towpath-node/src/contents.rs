@@ -1,7 +1,8 @@
-//! The content of mailbox entries that the control state only names: kept by the host that leads,
-//! from when it is asked for them until the state needs them no more.
+//! The content of mailbox entries that the control state only names: kept by all that keep the log
+//! ([`crate::sharing`]), from when the one that leads is asked for them until the state needs them
+//! no more.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use towpath_vm::consensus::checksum::crc32c;
@@ -9,15 +10,17 @@ use towpath_vm::registry::{Body, HERE_MAX, Kept, MAIL_BYTES_MAX};
 use towpath_vm::talk::{Fault, RegistryAnswer, RegistryOp};
 use towpath_wire::HostId;
 
-/// Most bytes kept: those of all entries, and half as many of such as wait for the log.
+/// Most bytes kept: those of all entries, and half as many of such as wait for the log, or may
+/// have to be answered again.
 const KEPT_MAX: usize = MAIL_BYTES_MAX + MAIL_BYTES_MAX / 2;
 
-/// Bytes by their numbers. Invariant: `bytes` sums them.
+/// Bytes by their names. Invariant: `bytes` sums them.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    by_number: BTreeMap<u64, Vec<u8>>,
+    by_name: BTreeMap<Kept, Vec<u8>>,
     bytes: usize,
-    last: u64,
+    /// The last number that was given; `None`: none yet in this life.
+    last: Option<u64>,
 }
 
 impl Contents {
@@ -26,15 +29,34 @@ impl Contents {
         if content.len() <= HERE_MAX {
             return Ok(Body::Here(content));
         }
+        let number = self.last.unwrap_or(0) + 1;
+        let (len, crc) = (content.len() as u32, crc32c(0, &content));
+        let kept = Kept { holder, number, len, crc };
+        self.put(kept, content)?;
+        self.last = Some(number);
+        Ok(Body::Kept(kept))
+    }
+
+    fn put(&mut self, kept: Kept, content: Vec<u8>) -> Result<(), Fault> {
         if self.bytes + content.len() > KEPT_MAX {
             let what = "bytes of mailbox entries that are kept, or wait for the log".into();
             return Err(Fault::Limit { what, limit: KEPT_MAX as u64 });
         }
-        self.last += 1;
         self.bytes += content.len();
-        let (len, crc) = (content.len() as u32, crc32c(0, &content));
-        self.by_number.insert(self.last, content);
-        Ok(Body::Kept(Kept { holder, number: self.last, len, crc }))
+        self.by_name.insert(kept, content);
+        Ok(())
+    }
+
+    /// No number is given twice by a host that had given some in a life before: the state is asked
+    /// once which those are.
+    pub(crate) fn begin(&mut self, named: impl FnOnce() -> u64) {
+        self.last.get_or_insert_with(named);
+    }
+
+    /// Keeps what another one says; false: it is something else, or there is no room for it.
+    pub(crate) fn take(&mut self, kept: Kept, content: Vec<u8>) -> bool {
+        let is_it = content.len() == kept.len as usize && crc32c(0, &content) == kept.crc;
+        is_it && (self.has(&kept) || self.put(kept, content).is_ok())
     }
 
     /// What a task asks, as the state is to have it; and what is kept for it now.
@@ -55,40 +77,52 @@ impl Contents {
     }
 
     /// What the state answers, as tasks are to have it.
-    pub(crate) fn give_out(
-        &self,
-        me: HostId,
-        answer: RegistryAnswer<Body>,
-    ) -> Result<RegistryAnswer, Fault> {
+    pub(crate) fn give_out(&self, answer: RegistryAnswer<Body>) -> Result<RegistryAnswer, Fault> {
         answer.with_content(|body| match body {
             Body::Here(content) => Ok(content),
-            Body::Kept(kept) => {
-                let content = self.by_number.get(&kept.number).filter(|_| kept.holder == me);
-                let whole = content.filter(|content| crc32c(0, content) == kept.crc);
-                whole.cloned().ok_or(Fault::HostLost)
-            }
+            Body::Kept(kept) => self.get(&kept).map(<[u8]>::to_vec).ok_or(Fault::HostLost),
         })
+    }
+
+    pub(crate) fn get(&self, kept: &Kept) -> Option<&[u8]> {
+        self.by_name.get(kept).map(Vec::as_slice)
+    }
+
+    pub(crate) fn has(&self, kept: &Kept) -> bool {
+        self.by_name.contains_key(kept)
+    }
+
+    /// All that are here.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Kept> {
+        self.by_name.keys().copied()
     }
 
     /// Nobody needs it any more.
     pub(crate) fn forget(&mut self, kept: &Kept) {
-        if let Some(content) = self.by_number.remove(&kept.number) {
+        if let Some(content) = self.by_name.remove(kept) {
             self.bytes -= content.len();
         }
     }
 
+    /// Nobody needs any others.
+    pub(crate) fn retain(&mut self, needed: &BTreeSet<Kept>) {
+        self.by_name.retain(|kept, _| needed.contains(kept));
+        self.bytes = self.by_name.values().map(Vec::len).sum();
+    }
+
     /// How many contents are kept.
     pub(crate) fn len(&self) -> usize {
-        self.by_number.len()
+        self.by_name.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use towpath_vm::registry::{Body, HERE_MAX, MAIL_BYTES_MAX};
+    use towpath_vm::registry::{Body, HERE_MAX, Kept, MAIL_BYTES_MAX};
     use towpath_vm::talk::{Fault, MAIL_MAX, MailRules, RegistryAnswer, RegistryOp};
     use towpath_wire::HostId;
 
@@ -126,19 +160,46 @@ mod tests {
         let (op, kept) = contents.take_in(me, put(vec![7; HERE_MAX])).expect("there is room");
         let RegistryOp::Put { content, .. } = op else { panic!("{op:?}") };
         assert_eq!((content.len(), kept, contents.len()), (HERE_MAX, None, 0));
-        assert_eq!(contents.give_out(me, mail(content)), Ok(mail(vec![7; HERE_MAX])));
+        assert_eq!(contents.give_out(mail(content)), Ok(mail(vec![7; HERE_MAX])));
 
         let (op, kept) = contents.take_in(me, put(vec![8; HERE_MAX + 1])).expect("there is room");
         let RegistryOp::Put { content, .. } = op else { panic!("{op:?}") };
         let kept = kept.expect("it is long");
         assert_eq!((&content, contents.len()), (&Body::Kept(kept), 1));
-        assert_eq!(contents.give_out(me, mail(content.clone())), Ok(mail(vec![8; HERE_MAX + 1])));
-        let other = Body::Kept(towpath_vm::registry::Kept { crc: kept.crc ^ 1, ..kept });
-        assert_eq!(contents.give_out(me, mail(other)), Err(Fault::HostLost), "these are others");
+        assert_eq!(contents.give_out(mail(content.clone())), Ok(mail(vec![8; HERE_MAX + 1])));
+        let other = Body::Kept(Kept { crc: kept.crc ^ 1, ..kept });
+        assert_eq!(contents.give_out(mail(other)), Err(Fault::HostLost), "these are others");
         contents.forget(&kept);
         contents.forget(&kept);
         assert_eq!((contents.len(), contents.bytes), (0, 0));
-        assert_eq!(contents.give_out(me, mail(content)), Err(Fault::HostLost));
+        assert_eq!(contents.give_out(mail(content)), Err(Fault::HostLost));
+    }
+
+    #[test]
+    fn what_another_one_says_is_kept_if_it_is_that_and_there_is_room() {
+        let (mut contents, holder) = (Contents::default(), HostId::new(1, 1).expect("a host"));
+        let (_, kept) = contents.take_in(holder, put(vec![7; 5000])).expect("there is room");
+        let kept = kept.expect("it is long");
+        let mut other = Contents::default();
+        for wrong in [vec![7; 4999], vec![8; 5000]] {
+            assert!(!other.take(kept, wrong));
+        }
+        assert!(other.take(kept, vec![7; 5000]) && other.take(kept, vec![7; 5000]));
+        assert_eq!((other.len(), other.bytes), (1, 5000));
+        assert_eq!(other.names().collect::<Vec<_>>(), [kept]);
+        other.retain(&BTreeSet::from([Kept { number: 9, ..kept }]));
+        assert_eq!((other.len(), other.bytes), (0, 0));
+        other.bytes = KEPT_MAX - 4999;
+        assert!(!other.take(kept, vec![7; 5000]) && !other.has(&kept));
+    }
+
+    #[test]
+    fn a_host_that_starts_again_gives_no_number_of_before() {
+        let (mut contents, me) = (Contents::default(), HostId::new(1, 1).expect("a host"));
+        contents.begin(|| 41);
+        contents.begin(|| panic!("it is asked once"));
+        let (_, kept) = contents.take_in(me, put(vec![0; 5000])).expect("there is room");
+        assert_eq!(kept.map(|kept| kept.number), Some(42));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use crate::broken::Broken;
 use crate::commit::Proposals;
-use crate::contents::Contents;
 use crate::invitations::Asking;
 use crate::node::deleting::Turn;
 use crate::node::promising::Orphans;
 use crate::restore::Recovery;
+use crate::sharing::Sharing;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
 use alloc::boxed::Box;
@@ -31,8 +31,7 @@ pub(crate) struct Lead {
     /// The log of one that asks nobody.
     pub(crate) alone: Box<dyn Commits>,
     pub(crate) proposals: Proposals,
-    /// What the control state names of mailbox entries.
-    pub(crate) contents: Contents,
+    pub(crate) sharing: Sharing,
     pub(crate) asking: Asking,
     /// Hosts that are gone, and when what was promised to them is over.
     pub(crate) orphans: Orphans,
@@ -70,7 +69,7 @@ impl Default for Lead {
             telling: Telling::default(),
             alone: Box::new(Alone::default()),
             proposals: Proposals::default(),
-            contents: Contents::default(),
+            sharing: Sharing::default(),
             asking: Asking::default(),
             orphans: Orphans::new(),
             say_at: None,

@@ -80,6 +80,7 @@ mod peers;
 mod promising;
 mod question;
 mod saying;
+mod sharing;
 mod standing;
 mod suspects;
 mod telling;

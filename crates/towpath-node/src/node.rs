@@ -61,6 +61,7 @@ pub(crate) mod promising;
 pub(crate) mod question;
 pub(crate) mod reaching;
 pub(crate) mod restore;
+pub(crate) mod sharing;
 pub(crate) mod spawn;
 pub(crate) mod standing;
 pub(crate) mod suspects;

@@ -8,6 +8,7 @@ mod broken;
 mod channels;
 mod commit;
 mod contact;
+mod contents;
 mod data;
 mod deleting;
 mod disk;

@@ -32,6 +32,7 @@ use towpath_vm::registry::Kept;
 use towpath_wire::{HostId, Instant};
 use zeroize::Zeroizing;
 
+use crate::contents::Contents;
 use crate::ledger::{Ledger, Writes};
 use crate::over::Over;
 use crate::parting::Parting;
@@ -84,6 +85,8 @@ pub(crate) struct Voting {
     pub(crate) parting: Parting,
     /// Several hosts have kept the log since this one is there.
     pub(crate) was_shared: bool,
+    /// What the control state names of mailbox entries.
+    pub(crate) contents: Contents,
 }
 
 impl fmt::Debug for Voting {
@@ -121,6 +124,7 @@ impl Voting {
             ended: BTreeSet::new(),
             parting: Parting::default(),
             was_shared: false,
+            contents: Contents::default(),
         }
     }
 

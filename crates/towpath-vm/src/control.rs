@@ -245,6 +245,7 @@ impl ControlState {
         while self.registry.poll().is_some() {}
         // Whoever kept these bytes has ended.
         self.registry.released();
+        self.answers.released();
         self.promises.may_be_behind(self.hosts.table());
         self
     }
@@ -387,7 +388,9 @@ impl ControlState {
             }
             effects.push(Effect::Reply(reply));
         }
-        effects.extend(self.registry.released().into_iter().map(Effect::Released));
+        let released = self.answers.released_by_mail(self.registry.released());
+        let settled = self.answers.released();
+        effects.extend(released.into_iter().chain(settled).map(Effect::Released));
         effects
     }
 
@@ -429,6 +432,13 @@ impl ControlState {
             let outcome = self.promises.again(self.hosts.table(), again);
             effects.push(Effect::Promised(host, number, outcome));
         }
+    }
+
+    /// What hosts keep of mailbox entries, and of answers that may have to be given again.
+    pub fn kept(&self) -> BTreeSet<Kept> {
+        let mut kept = self.registry.kept();
+        kept.extend(self.answers.kept());
+        kept
     }
 
     fn is_up(&self, host: HostId) -> bool {
@@ -552,7 +562,8 @@ impl ControlState {
             return Err(StateError::Version(*version));
         }
         match postcard::take_from_bytes::<Self>(body) {
-            Ok((state, [])) if state.invitations.is_within_limit() => {
+            Ok((mut state, [])) if state.invitations.is_within_limit() => {
+                state.answers.name_again(&state.registry.kept());
                 state.snapshot().check().map_err(StateError::Refused).map(|()| state)
             }
             _ => Err(StateError::Malformed),

@@ -16,7 +16,7 @@ use towpath_wire::{HostId, TaskId};
 use crate::channel::ChannelSpec;
 use crate::log::{Entry, Snapshot};
 use crate::promises::{Again, Granted, Holds, Promise, Release};
-use crate::registry::Serial;
+use crate::registry::{Kept, Serial};
 use crate::talk::{Answer, Fault, Question, SpawnTasks};
 use crate::task::{Ending, Stream, TaskExit, TaskInfo, TaskSpec};
 
@@ -129,6 +129,10 @@ pub enum Message {
     /// From the leader: can you reach this host? [`Message::Reached`] or [`Message::Unheard`] is
     /// the answer.
     Reach(Unreachable),
+    /// From the leader to another one that keeps the log, or back: the content of a mailbox entry.
+    Content(Content),
+    /// The same: what is needed, lacked, stored of them.
+    Contents(Contents),
     /// To the leader, which asked: that host is silent here, too.
     Unheard(Unreachable),
     /// To the leader: we need this of the network.
@@ -495,6 +499,44 @@ pub struct Unreachable {
     pub host: HostId,
 }
 
+/// Body of [`Message::Content`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// What.
+    pub kept: Kept,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Body of [`Message::Contents`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// What is said of them.
+    pub of: Said,
+    /// Which: [`Contents::MAX`] at most.
+    pub which: Vec<Kept>,
+}
+
+impl Contents {
+    /// Most that one message names: more than can be kept.
+    pub const MAX: usize = 1 << 15;
+}
+
+/// What those that keep the log together say of contents of mailbox entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Said {
+    /// From the leader: these are needed, and no others.
+    Needed,
+    /// To the leader, which said that: these of them are not here.
+    Lacking,
+    /// To the leader: these are here now.
+    Stored,
+    /// From the leader: nobody needs these any more.
+    Over,
+    /// From the leader: say these to it.
+    Asked,
+}
+
 /// Body of [`Message::WatchTask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchTask {
@@ -684,7 +726,7 @@ kinds! {
     54 AskFirst, 55 Report, 56 Resumed, 57 Reached, 58 ChannelAsk, 59 ChannelAnswer,
     60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
     65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds, 71 Outnumbered,
-    72 Ends, 73 MayEnd, 74 Unheard,
+    72 Ends, 73 MayEnd, 74 Unheard, 75 Content, 76 Contents,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
@@ -725,7 +767,9 @@ impl Message {
             | Self::Outnumbered(_)
             | Self::MayEnd(_)
             | Self::Consensus(_) => LABEL_LOG,
-            Self::Output(_) | Self::Caught(_) => LABEL_OUTPUT,
+            Self::Output(_) | Self::Caught(_) | Self::Content(_) | Self::Contents(_) => {
+                LABEL_OUTPUT
+            }
             Self::TaskEnded(_) => LABEL_SMALL,
             _ => LABEL_TASK,
         }
@@ -741,7 +785,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..75u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..77u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

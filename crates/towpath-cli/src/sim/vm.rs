@@ -23,6 +23,7 @@ Examples:
   towpath sim vm --voters 3 --restarts 3 --seeds 100   hosts also start again, some with wiped disks
   towpath sim vm --voters 3 --endings 4 --seeds 100    hosts are told to end, and start again
   towpath sim vm --aparts 3 --seeds 100                two hosts lose each other, all others do not
+  towpath sim vm --voters 3 --mail-bytes 100000        long mailbox entries, which outlive leaders
   towpath sim vm --lost-after-ms 10000 --seeds 100     only a crash may cost a host
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
@@ -68,6 +69,10 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     aparts: u64,
+    /// Longest entry of mailboxes, in bytes, which tasks use often then
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=524_288))]
+    mail_bytes: u32,
     /// Links of a host, each to a network of its own; of several, networks may fail, too
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -106,6 +111,7 @@ impl VmArgs {
             power_cuts: self.power_cuts as usize,
             endings: self.endings as usize,
             aparts: self.aparts as usize,
+            mail_bytes_max: self.mail_bytes,
             links: self.links,
             voters: self.voters,
             lost_after_ms: self.lost_after_ms,
@@ -120,7 +126,8 @@ impl VmArgs {
         let restarts = times("restarts", self.restarts)
             + &times("power-cuts", self.power_cuts)
             + &times("endings", self.endings)
-            + &times("aparts", self.aparts);
+            + &times("aparts", self.aparts)
+            + &times("mail-bytes", self.mail_bytes.into());
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
         let after = match self.lost_after_ms {
@@ -171,6 +178,8 @@ fn as_json(o: &VmOutcome, took: f64) -> serde_json::Value {
         "hosts_lost": o.hosts_lost, "faults": o.faults, "tasks": o.tasks, "spawned": o.spawned,
         "messages": o.messages, "bytes": o.bytes, "on_channels": o.on_channels,
         "cut_short": o.cut_short,
+        "mail": o.mail,
+        "mail_lost": o.mail_lost,
         "datagrams": o.datagrams, "simulated_s": o.seconds, "took_s": took,
         "growth": {
             "joined_s": g.joined_s, "join_datagrams": g.join_datagrams,
@@ -208,6 +217,7 @@ fn report(o: &VmOutcome, took: f64) -> String {
         ("tasks", format!("{}, {} of them spawned by tasks", o.tasks, o.spawned)),
         ("messages", format!("{}, {} bytes", o.messages, o.bytes)),
         ("on channels", format!("{} messages", o.on_channels)),
+        ("mail", format!("{} entries read, the content of {} was lost", o.mail, o.mail_lost)),
         ("cut short", format!("{} ends, by a lost host or connection", o.cut_short)),
         ("joining", format!("{:.3} s, {} datagrams", g.joined_s, g.join_datagrams)),
         ("log entries", format!("{}, told in {} messages", g.log_entries, g.log_messages)),

@@ -129,11 +129,7 @@ impl Node {
                 }
                 Effect::Reply(reply) => self.registry_reply(now, reply),
                 Effect::Halt => halts = true,
-                Effect::Released(kept) => {
-                    if self.me == Some(kept.holder) {
-                        self.lead.contents.forget(&kept);
-                    }
-                }
+                Effect::Released(kept) => self.forget_content(&kept),
             }
         }
         self.table_changed(table, Ok(()));
@@ -181,7 +177,7 @@ impl Node {
     }
 
     /// What was asked for will never be: whoever waits for it is told.
-    fn dropped(&mut self, now: Instant, waiting: Option<&Waiting>, why: Fault) {
+    pub(super) fn dropped(&mut self, now: Instant, waiting: Option<&Waiting>, why: Fault) {
         match waiting {
             Some(Waiting::Newcomer(id)) => self.closing.push((*id, reason::UNDECIDED)),
             Some(Waiting::Owner(nonce)) => {
@@ -206,7 +202,7 @@ impl Node {
             Some(Waiting::Task(task, number, _)) => self.reply(now, *task, *number, Err(why)),
             Some(Waiting::Asker(task, number, kept)) => {
                 if let Some(kept) = kept {
-                    self.lead.contents.forget(kept);
+                    self.content_dropped(now, kept);
                 }
                 self.reply(now, *task, *number, Err(why));
             }

@@ -269,8 +269,7 @@ impl Node {
         self.tasks.get_or_insert_with(|| Tasks::new(you, slots));
         self.me = Some(you);
         // Whoever kept the log was another one.
-        self.voting.voter = None;
-        self.voting.forget_key();
+        self.keeps_log_no_more();
         self.set_lost_after(snapshot.lost_after_ms);
         self.log = Some(ControlState::from_snapshot(snapshot));
         self.standing = Standing::default();

@@ -5,14 +5,14 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use towpath_vm::Message;
-use towpath_vm::control::{Ask, Command};
+use towpath_vm::control::Command;
 use towpath_vm::message::AnsweredAll;
 use towpath_vm::registry::{Reply, Serial};
 use towpath_vm::talk::{Answer, RegistryOp};
 use towpath_wire::{HostId, Instant, TaskId};
 
 use super::Node;
-use crate::commit::Waiting;
+use crate::sharing::Held;
 
 /// Askers in one message: with the longest answer it is below the limit of a message.
 const ASKERS_MAX: usize = 4096;
@@ -26,21 +26,21 @@ impl Node {
         (number, serial): (u64, Serial),
         op: RegistryOp,
     ) {
-        let Some(me) = self.me else { return };
-        match self.lead.contents.take_in(me, op) {
-            Ok((op, kept)) => {
-                let ask = Command::Ask(Ask { asker, number, serial, op });
-                self.propose_for(now, ask, Waiting::Asker(asker, number, kept));
-            }
+        let (Some(me), Some(log)) = (self.me, &self.log) else { return };
+        self.voting.contents.begin(|| {
+            let own = log.kept().into_iter().filter(|kept| kept.holder == me);
+            own.map(|kept| kept.number).max().unwrap_or(0)
+        });
+        match self.voting.contents.take_in(me, op) {
+            Ok((op, kept)) => self.ask_log(now, asker, Held { number, serial, op, kept }),
             Err(fault) => self.reply(now, asker, number, Err(fault)),
         }
     }
 
     /// An answer of the registry goes to those who asked.
     pub(crate) fn registry_reply(&mut self, now: Instant, reply: Reply) {
-        let Some(me) = self.me else { return };
         let Reply { askers, answer } = reply;
-        let answer = answer.and_then(|a| self.lead.contents.give_out(me, a)).map(Answer::Registry);
+        let answer = answer.and_then(|a| self.voting.contents.give_out(a)).map(Answer::Registry);
         if let [(asker, number)] = askers[..] {
             return self.reply(now, asker, number, answer);
         }
@@ -60,7 +60,10 @@ impl Node {
     pub(crate) fn registry_task_over(&mut self, now: Instant, from: HostId, task: TaskId) {
         if task.host() != from {
             self.malformed += 1;
-        } else if let Some(recovery) = &mut self.lead.recovery {
+            return;
+        }
+        self.drop_held(now, |held| held == task);
+        if let Some(recovery) = &mut self.lead.recovery {
             // A host that has not said yet which of its tasks asked does not name this one then.
             recovery.registered.get_mut(&from).map(|tasks| tasks.remove(&task));
         } else if self.is_registered(from, Some(task)) {
@@ -70,6 +73,7 @@ impl Node {
 
     /// The connection to a host is over: what its tasks waited for cannot reach them.
     pub(crate) fn registry_forget_waits(&mut self, now: Instant, host: HostId) {
+        self.drop_held(now, |held| held.host() == host);
         if self.is_registered(host, None) {
             self.propose(now, Command::ForgetWaits(host));
         }

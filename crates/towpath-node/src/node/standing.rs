@@ -325,8 +325,7 @@ impl Node {
         let up = |host| self.is_up(host);
         if self.voting.voter.as_ref().is_some_and(|voter| voter.is_sent_nothing(up)) {
             // Those that wrote it have begun again in another life of it.
-            self.voting.voter = None;
-            self.voting.forget_key();
+            self.keeps_log_no_more();
         }
         again
     }
@@ -374,7 +373,9 @@ impl Node {
         let snapshot = other.then(|| log.snapshot().clone());
         // What it asked just before that is not decided yet.
         let asked = self.lead.proposals.askers().filter(|task| task.host() == from);
-        let known: BTreeSet<TaskId> = log.registered_of(from).into_iter().chain(asked).collect();
+        let held = self.lead.sharing.askers().filter(|task| task.host() == from);
+        let known = log.registered_of(from).into_iter().chain(asked).chain(held);
+        let known: BTreeSet<TaskId> = known.collect();
         for task in known {
             if !report.registered.contains(&task) {
                 self.registry_task_over(now, from, task);

@@ -2,6 +2,7 @@
 //! it is gone, and whom the others believe.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -215,6 +216,13 @@ impl Node {
         }
     }
 
+    /// This host keeps the log no longer, and what is beside it.
+    pub(crate) fn keeps_log_no_more(&mut self) {
+        self.voting.voter = None;
+        self.voting.contents.retain(&BTreeSet::new());
+        self.voting.forget_key();
+    }
+
     pub(super) fn draws(&mut self) -> Rng {
         Rng::new(self.voting.rng.u64(), self.voting.rng.u64())
     }
@@ -222,17 +230,16 @@ impl Node {
     /// Carries on with the log, as far as this host keeps it. True if anything was said.
     pub(crate) fn settle_voting(&mut self, now: Instant) -> bool {
         self.voting.was_shared |= self.is_shared();
+        let leads = self.leads();
         let Some(voter) = &mut self.voting.voter else {
             self.settle_turns(now);
             return false;
         };
         let ticks = voter.tick(now);
         let (taken, is_out) = (voter.taken(), voter.is_out());
-        for kept in voter.released() {
-            if self.me == Some(kept.holder) {
-                self.lead.contents.forget(&kept);
-            }
-        }
+        // Who leads needs it until the answers that name it are given ([`Node::settle_proposals`]).
+        let released = voter.released();
+        released.iter().filter(|_| !leads).for_each(|kept| self.voting.contents.forget(kept));
         let voter = &self.voting.voter;
         let leaving = self.voting.leaving;
         let has = |host| voter.as_ref().is_some_and(|v| v.has(host));
@@ -243,6 +250,9 @@ impl Node {
         self.give_up_lead();
         self.settle_turns(now);
         self.settle_parting(now);
+        if ticks || !self.leads() {
+            self.share(now);
+        }
         if (ticks || self.voting.stepping) && self.leads() {
             self.settle_voters(now);
         }
@@ -253,8 +263,7 @@ impl Node {
         if is_out {
             // Whoever waited for it hears that it is not known what became of that.
             self.settle_proposals(now);
-            self.voting.voter = None;
-            self.voting.forget_key();
+            self.keeps_log_no_more();
         }
         if ticks {
             self.reach_voters(now);
@@ -268,7 +277,7 @@ impl Node {
         let Voting { voter, untold, leaving, stepping, parting, .. } = &mut self.voting;
         let Some(voter) = voter else { return };
         let waits = leaving.is_some() || parting.waits();
-        let busy = *stepping || waits || !untold.is_empty();
+        let busy = *stepping || waits || !untold.is_empty() || self.lead.sharing.waits();
         voter.rest(busy || self.lead.suspects.any() || !self.lead.turns.is_empty());
         // Only who leads is watched by those that follow it.
         let follows = voter.follows();
@@ -421,6 +430,7 @@ impl Node {
         self.joining = None;
         let left = core::mem::take(&mut self.standing).left;
         self.take_over(now, state);
+        self.begin_sharing(now);
         let (Some(me), Some(log)) = (self.me, &self.log) else { return };
         let (term, index) = log.snapshot().place();
         let others = log.table().up().map(|h| h.id).filter(|h| *h != me);

@@ -193,7 +193,7 @@ fn a_long_entry_is_kept_beside_the_log_from_the_question_to_the_last_answer() {
         let op = RegistryOp::Put { name: name(), index: None, rules, format: 1, content };
         Question::Registry(op)
     };
-    let kept = |net: &mut Net| net.node(0).lead.contents.len();
+    let kept = |net: &mut Net| net.node(0).voting.contents.len();
     net.says(1, task, ask(1, put()));
     net.run(100);
     let proposed = late.0.borrow().proposed.front().map(|(_, command)| command.encode().len());

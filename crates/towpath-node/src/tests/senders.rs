@@ -12,14 +12,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_vm::channel::ChannelSpec;
+use towpath_vm::consensus::checksum::crc32c;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
-    ChannelAsk, ChannelWithdrawn, Consensus, Credit, Ends, Entries, Exited, Halt, Input, Keep,
-    Kill, List, MayEnd, MessageError, Numbers, Outnumbered, Output, Parted, Promised, Relay,
-    Report, Resumed, SayHolds, Siblings, Spawn, SpawnFor, Started, StreamAsk, StreamAt, TaskCredit,
-    TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask, Welcome,
+    ChannelAsk, ChannelWithdrawn, Consensus, Content, Contents, Credit, Ends, Entries, Exited,
+    Halt, Input, Keep, Kill, List, MayEnd, MessageError, Numbers, Outnumbered, Output, Parted,
+    Promised, Relay, Report, Resumed, Said, SayHolds, Siblings, Spawn, SpawnFor, Started,
+    StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask,
+    Welcome,
 };
 use towpath_vm::promises::{Again, Granted, Holds, Promise, Release, Terms};
+use towpath_vm::registry::Kept;
 use towpath_vm::talk::{Answer, Fault, Question, RegistryOp, SpawnTasks, Subject, ToDaemon};
 use towpath_vm::{Change, Ending, Entry, Message, Stream, TaskExit};
 use towpath_wire::{ByteSize, HostId, Rate, TaskId};
@@ -54,6 +57,8 @@ const fn who(message: &Message) -> Who {
         // Where one host keeps the log: `super::voting` has the others.
         | Message::Consensus(_)
         | Message::Outnumbered(_)
+        | Message::Content(_)
+        | Message::Contents(_)
         | Message::Ends(_)
         | Message::Unheard(_)
         | Message::Reach(_) => Who::Nobody,
@@ -186,6 +191,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     let asker = theirs;
     let join = || Question::Registry(RegistryOp::Join("g".into()));
     let stream = StreamAsk { from: theirs, to: mine, key: [1; 32] };
+    let kept = Kept { holder: me, number: 1, len: 5000, crc: crc32c(0, &[7; 5000]) };
     vec![
         Message::Welcome(Welcome { you: me, snapshot }),
         Message::Entries(Entries { entries: vec![entry] }),
@@ -236,6 +242,8 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
+        Message::Content(Content { kept, bytes: vec![7; 5000] }),
+        Message::Contents(Contents { of: Said::Needed, which: vec![kept] }),
     ]
     .into_iter()
     .chain(about_promises(named, theirs, me))

@@ -75,15 +75,16 @@ impl Run<'_> {
                 let watch = ToDaemon::Watch { watch: task.next, subject: Subject::Task(peer) };
                 self.tasks[index].says(&mut self.world, watch);
             }
+            (60..72, _) if self.scenario.mail_bytes_max > 0 => self.mail(index),
             (60..72, someone) => self.ask(index, someone),
             (72..80, _) => self.spawn(index),
-            (80..90, _) => {
+            (80..90, _) if self.scenario.mail_bytes_max == 0 => {
                 let task = &mut self.tasks[index];
                 let name = format!("g{}", task.id.to_raw() % NAMES);
                 let (op, pending) = group_op(&mut task.rng, name, task.joined);
                 task.ask(&mut self.world, Question::Registry(op), pending);
             }
-            (90..94, _) => self.mail(index),
+            (80..94, _) => self.mail(index),
             (94..97, _) => {
                 let task = &mut self.tasks[index];
                 task.asleep = true;
@@ -142,13 +143,20 @@ impl Run<'_> {
 
     fn mail(&mut self, index: usize) {
         let shared = self.scenario.voters > 1;
+        let longest = u64::from(self.scenario.mail_bytes_max);
         let task = &mut self.tasks[index];
         // What was asked of a leader that is gone is not to be done twice.
         if shared && task.rng.below(2) == 0 {
             // Nobody else puts anything there.
             let rules = MailRules { persistent: false, many: true, overwritable: false };
             let name = format!("own {}", task.id);
-            let content = vec![2; task.rng.below(500) as usize];
+            if longest > 0 && task.rng.below(3) == 0 {
+                let (index, wait) =
+                    (Some(task.rng.below(u64::from(task.own.max(1))) as u32), false);
+                let op = RegistryOp::Get { name, index, from: 0, delete: false, wait };
+                return task.ask(&mut self.world, Question::Registry(op), Pending::Mail);
+            }
+            let content = vec![2; task.rng.below(longest.max(500)) as usize];
             let op = RegistryOp::Put { name, index: None, rules, format: 0, content };
             task.own += 1;
             let pending = Pending::Own(task.own - 1);
@@ -160,12 +168,12 @@ impl Run<'_> {
         let rules = MailRules { persistent: false, many, overwritable };
         let wait = task.rng.below(4) == 0;
         let op = if task.rng.below(2) == 0 {
-            let content = vec![1; task.rng.below(3000) as usize];
+            let content = vec![1; task.rng.below(longest.max(3000)) as usize];
             RegistryOp::Put { name, index: None, rules, format: 0, content }
         } else {
             RegistryOp::Get { name, index: None, from: 0, delete: many, wait }
         };
-        let pending = if wait { Pending::Waits } else { Pending::Soon };
+        let pending = if wait { Pending::Waits } else { Pending::Mail };
         task.ask(&mut self.world, Question::Registry(op), pending);
     }
 }

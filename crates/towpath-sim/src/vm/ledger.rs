@@ -37,6 +37,9 @@ pub(super) struct Ledger {
     pub(super) messages: u64,
     pub(super) bytes: u64,
     pub(super) cut_short: u64,
+    /// Mailbox entries read; those that were there, and whose content was not.
+    pub(super) mail: u64,
+    pub(super) mail_lost: u64,
 }
 
 /// The length of message `seq` of a task, whoever it is for.

@@ -23,6 +23,10 @@ pub struct VmOutcome {
     pub on_channels: u64,
     /// Ends that were told before all messages had arrived, because a host or connection broke.
     pub cut_short: u64,
+    /// Mailbox entries read.
+    pub mail: u64,
+    /// Those that were there, and whose content was lost with the hosts that kept it.
+    pub mail_lost: u64,
     /// Faults that struck.
     pub faults: usize,
     /// Datagrams delivered.

@@ -55,6 +55,8 @@ pub(super) enum Pending {
     Members(Option<u32>),
     Join,
     Spawn(u32),
+    /// Of a mailbox.
+    Mail,
     /// A place in the task's own mailbox: so many entries came before.
     Own(u32),
 }
@@ -328,6 +330,13 @@ impl Task {
                 let what = format!("{}: entry {at} of its own mailbox is number {i}", self.id);
                 ledger.violate(what);
             }
+            (_, Ok(Answer::Registry(RegistryAnswer::Mail { content, .. }))) => {
+                if content.iter().any(|byte| Some(byte) != content.first()) {
+                    ledger.violate(format!("{}: an entry that nobody put", self.id));
+                }
+                ledger.mail += 1;
+            }
+            (Pending::Mail, Err(Fault::HostLost)) => ledger.mail_lost += 1,
             (Pending::Join, Ok(Answer::Registry(RegistryAnswer::Instance(i)))) => {
                 self.joined = Some(i);
             }

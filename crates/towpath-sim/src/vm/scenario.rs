@@ -15,6 +15,8 @@ pub struct VmScenario {
     pub pace_us: u64,
     /// Longest message, in bytes.
     pub message_bytes_max: u32,
+    /// Longest mailbox entry, in bytes, of tasks that use mailboxes much; 0: some thousand, seldom.
+    pub mail_bytes_max: u32,
     /// Other hosts that a host's tasks talk to.
     pub partners: usize,
     /// Hosts that fail: crash, stop, are cut off.
@@ -50,6 +52,11 @@ impl VmScenario {
         self.restarts + self.power_cuts + self.endings > 0
     }
 
+    /// Those that keep the log lose nothing that is only in memory: one of them dies at most.
+    pub(super) const fn keeps_mail(&self) -> bool {
+        self.voters > 1 && self.faults <= 1 && !self.starts_again()
+    }
+
     /// Many hosts: fewer acts, short messages.
     pub fn large() -> Self {
         Self {
@@ -75,6 +82,7 @@ impl Default for VmScenario {
             acts: 12,
             pace_us: 20_000,
             message_bytes_max: 200_000,
+            mail_bytes_max: 0,
             partners: 6,
             faults: 2,
             restarts: 0,

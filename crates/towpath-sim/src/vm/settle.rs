@@ -165,6 +165,11 @@ impl Run<'_> {
         self.out.on_channels = self.ledger.on_lines;
         self.out.bytes = self.ledger.bytes;
         self.out.cut_short = self.ledger.cut_short;
+        (self.out.mail, self.out.mail_lost) = (self.ledger.mail, self.ledger.mail_lost);
+        if self.out.mail_lost > 0 && self.scenario.keeps_mail() {
+            let what = format!("the content of {} entries is lost", self.out.mail_lost);
+            self.ledger.violate(what);
+        }
         self.out.datagrams = self.world.delivered;
         self.out.trace_hash = self.world.trace_hash();
         self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;

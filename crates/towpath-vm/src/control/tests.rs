@@ -165,6 +165,38 @@ fn what_is_kept_for_an_entry_is_released_behind_the_last_answer_that_names_it() 
 }
 
 #[test]
+fn what_was_taken_out_of_a_mailbox_is_kept_until_whoever_took_it_has_it() {
+    let mut state = founded();
+    let me = state.leader();
+    let asker = me.task(1).unwrap();
+    let kept = Kept { holder: me, number: 1, len: 300_000, crc: 0 };
+    let by = |this, open, op| {
+        let serial = Serial { this, open };
+        Command::Ask(Ask { asker, number: this, serial, op })
+    };
+    let (rules, content) = (MailRules::default(), Body::Kept(kept));
+    let put = RegistryOp::Put { name: "m".into(), index: None, rules, format: 0, content };
+    let take = || {
+        let (name, wait) = ("m".into(), false);
+        by(2, 2, RegistryOp::Get { name, index: None, from: 0, delete: true, wait })
+    };
+    state.apply(1, by(1, 1, put));
+    let first = state.apply(2, take());
+    assert!(matches!(&first[..], [Effect::Reply(r)] if r.answer.is_ok()), "{first:?}");
+    assert_eq!(state.kept(), BTreeSet::from([kept]));
+    // Whoever leads next knows the same, and may have to say it again.
+    let mut next = ControlState::decode(&state.encode()).expect("a state");
+    assert_eq!(next, state);
+    assert_eq!(next.apply(3, take()), first);
+    let settled = next.apply(4, by(3, 3, RegistryOp::Groups));
+    assert!(matches!(settled[..], [Effect::Reply(_), Effect::Released(k)] if k == kept));
+    assert_eq!(
+        (state.apply(3, Command::TaskOver(asker)), next.kept().len()),
+        (vec![Effect::Released(kept)], 0)
+    );
+}
+
+#[test]
 fn the_latest_deleted_hosts_are_remembered_until_they_are_up_again() {
     let mut state = founded();
     let (mut at, mut ids) = (0, Vec::new());

@@ -1,12 +1,13 @@
 //! Answers of the registry that may have to be given again: whoever asked a leader that was gone
 //! before it answered asks the next one the same, and must not have it done twice.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use towpath_wire::TaskId;
 
-use super::body::Body;
+use super::body::{Body, Kept};
 use crate::talk::{Fault, RegistryAnswer};
 
 /// Bytes of all answers that are kept, about. Of one that finds no room it is known only that it
@@ -28,13 +29,35 @@ pub struct Serial {
     pub open: u64,
 }
 
-/// Invariant: `bytes` is what all that is kept costs.
+/// Bytes that a host keeps, and answers name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Named {
+    answers: usize,
+    /// Nothing else names them any more.
+    only_here: bool,
+}
+
+/// Invariants: `bytes` is what all that is kept costs; `named` has what its answers name, once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answers {
     given: BTreeMap<TaskId, BTreeMap<u64, Option<Answer>>>,
     /// Serials of questions without an answer yet, by the tasks' numbers for them.
     asked: BTreeMap<(TaskId, u64), u64>,
     bytes: usize,
+    /// Follows from `given` and from mailboxes ([`Answers::name_again`]).
+    #[serde(skip)]
+    named: BTreeMap<Kept, Named>,
+    /// Named by nothing any more.
+    #[serde(skip)]
+    released: Vec<Kept>,
+}
+
+/// The bytes that an answer names.
+const fn kept_of(answer: Option<&Answer>) -> Option<Kept> {
+    match answer {
+        Some(Ok(RegistryAnswer::Mail { content, .. })) => content.kept(),
+        _ => None,
+    }
 }
 
 fn cost(answer: Option<&Answer>) -> usize {
@@ -62,9 +85,10 @@ impl Answers {
         if let Some(given) = self.given.get_mut(&task) {
             let open = given.split_off(&serial.open);
             let settled = core::mem::replace(given, open);
-            self.bytes -= settled.values().map(|a| cost(a.as_ref())).sum::<usize>();
-            if let Some(answer) = given.get(&serial.this) {
-                return Some(answer.clone().unwrap_or(Err(Fault::Frozen(None))));
+            let answer = given.get(&serial.this).cloned();
+            settled.values().for_each(|settled| self.let_go(settled.as_ref()));
+            if let Some(answer) = answer {
+                return Some(answer.unwrap_or(Err(Fault::Frozen(None))));
             }
         }
         self.asked.insert((task, number), serial.this);
@@ -79,11 +103,69 @@ impl Answers {
         if of_task.len() >= ANSWERS_OF_TASK_MAX || self.bytes + OVERHEAD > ANSWERS_MAX {
             return;
         }
-        let fits = self.bytes + cost(Some(answer)) <= ANSWERS_MAX;
+        let named = kept_of(Some(answer)).filter(|kept| !self.named.contains_key(kept));
+        let there = named.map_or(0, |kept| kept.len as usize);
+        let fits = self.bytes + cost(Some(answer)) + there <= ANSWERS_MAX;
         let kept = fits.then(|| answer.clone());
-        self.bytes += cost(kept.as_ref());
-        if let Some(before) = of_task.insert(serial, kept) {
-            self.bytes -= cost(before.as_ref());
+        let before = of_task.insert(serial, kept.clone());
+        self.hold(kept.as_ref());
+        if let Some(before) = before {
+            self.let_go(before.as_ref());
+        }
+    }
+
+    fn hold(&mut self, answer: Option<&Answer>) {
+        self.bytes += cost(answer);
+        if let Some(kept) = kept_of(answer) {
+            let named = self.named.entry(kept).or_default();
+            named.answers += 1;
+            self.bytes += if named.answers == 1 { kept.len as usize } else { 0 };
+        }
+    }
+
+    fn let_go(&mut self, answer: Option<&Answer>) {
+        self.bytes -= cost(answer);
+        let Some(kept) = kept_of(answer) else { return };
+        let Some(named) = self.named.get_mut(&kept) else { return };
+        named.answers -= 1;
+        if named.answers == 0 {
+            self.bytes -= kept.len as usize;
+            self.released.extend(named.only_here.then_some(kept));
+            self.named.remove(&kept);
+        }
+    }
+
+    /// No mailbox names these bytes any more. Those that are returned nothing here names either;
+    /// the others come by [`Answers::released`] some day.
+    pub(crate) fn released_by_mail(&mut self, kept: Vec<Kept>) -> Vec<Kept> {
+        let is_over = |kept: &Kept| match self.named.get_mut(kept) {
+            Some(named) => {
+                named.only_here = true;
+                false
+            }
+            None => true,
+        };
+        kept.into_iter().filter(is_over).collect()
+    }
+
+    /// What nothing names any more.
+    pub(crate) fn released(&mut self) -> Vec<Kept> {
+        core::mem::take(&mut self.released)
+    }
+
+    /// The bytes that answers name.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = Kept> {
+        self.named.keys().copied()
+    }
+
+    /// Finds out anew what is named, of answers that came as bytes; mailboxes name `elsewhere`.
+    pub(crate) fn name_again(&mut self, elsewhere: &BTreeSet<Kept>) {
+        (self.bytes, self.named) = (0, BTreeMap::new());
+        let given = core::mem::take(&mut self.given);
+        given.values().flat_map(BTreeMap::values).for_each(|answer| self.hold(answer.as_ref()));
+        self.given = given;
+        for (kept, named) in &mut self.named {
+            named.only_here = !elsewhere.contains(kept);
         }
     }
 
@@ -95,8 +177,8 @@ impl Answers {
     /// A task is over.
     pub(crate) fn forget(&mut self, task: TaskId) {
         let given = self.given.remove(&task).unwrap_or_default();
-        self.bytes -= given.values().map(|a| cost(a.as_ref())).sum::<usize>();
-        let asked: alloc::vec::Vec<_> =
+        given.values().for_each(|answer| self.let_go(answer.as_ref()));
+        let asked: Vec<_> =
             self.asked.range((task, 0)..=(task, u64::MAX)).map(|(key, _)| *key).collect();
         for key in asked {
             self.asked.remove(&key);
@@ -186,6 +268,64 @@ mod tests {
         all.ask(task(1), 2, of(1, 1));
         (1..=2).for_each(|n| all.give(task(1), n, &done));
         assert_eq!((all.len(), all.bytes), (1, OVERHEAD));
+    }
+
+    fn long(number: u64, len: usize) -> (Kept, Answer) {
+        let holder = HostId::new(1, 1).expect("a host");
+        let kept = Kept { holder, number, len: len as u32, crc: 0 };
+        let (rules, content) = (crate::talk::MailRules::default(), Body::Kept(kept));
+        (kept, Ok(RegistryAnswer::Mail { index: 0, owner: None, rules, format: 0, content }))
+    }
+
+    #[test]
+    fn bytes_that_are_kept_are_needed_until_the_last_answer_that_names_them_is_settled() {
+        let mut all = Answers::default();
+        let (kept, answer) = long(1, 500_000);
+        for n in 1..=2 {
+            all.ask(task(n), 1, of(1, 1));
+            all.give(task(n), 1, &answer);
+        }
+        assert_eq!(all.bytes, 2 * OVERHEAD + 500_000, "they are there once");
+        assert_eq!(all.kept().collect::<Vec<_>>(), [kept]);
+        // A copy that came as bytes knows the same.
+        assert_eq!(all.released_by_mail(vec![kept]), []);
+        let mut copy: Answers =
+            postcard::from_bytes(&postcard::to_allocvec(&all).unwrap()).unwrap();
+        copy.name_again(&BTreeSet::new());
+        assert_eq!(copy, all);
+        copy.name_again(&BTreeSet::from([kept]));
+        assert_ne!(copy, all, "a mailbox names them, too");
+        assert_eq!(all.ask(task(1), 1, of(1, 1)), Some(answer));
+        all.ask(task(1), 2, of(2, 2));
+        assert_eq!(all.released(), []);
+        all.forget(task(2));
+        assert_eq!((all.released(), all.released()), (vec![kept], vec![]));
+        all.forget(task(1));
+        assert_eq!(all, Answers::default());
+        // What a mailbox still names is not over, and what nobody names is at once.
+        let (kept, answer) = long(2, 5000);
+        all.ask(task(1), 1, of(1, 1));
+        all.give(task(1), 1, &answer);
+        all.forget(task(1));
+        assert_eq!((all.released(), all.bytes), (vec![], 0));
+        assert_eq!(all.released_by_mail(vec![kept]), [kept]);
+    }
+
+    #[test]
+    fn bytes_that_are_kept_take_room_among_the_answers() {
+        let mut all = Answers::default();
+        let len = ANSWERS_MAX / 2 - OVERHEAD;
+        for n in 1..=3 {
+            all.ask(task(n), 1, of(1, 1));
+            all.give(task(n), 1, &long(u64::from(n), len).1);
+        }
+        assert_eq!(all.ask(task(2), 1, of(1, 1)), Some(long(2, len).1));
+        assert_eq!(all.kept().count(), 2, "there is no room for a third one");
+        all.ask(task(4), 1, of(1, 1));
+        all.give(task(4), 1, &Ok(RegistryAnswer::Done));
+        assert_eq!(all.ask(task(4), 1, of(1, 1)), None, "nor that it was given");
+        (1..=4).for_each(|n| all.forget(task(n)));
+        assert_eq!(all, Answers::default());
     }
 
     #[test]

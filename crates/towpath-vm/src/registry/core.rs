@@ -1,6 +1,6 @@
 //! Everything asked of the registry goes through here, and so do the ends of tasks.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -118,6 +118,11 @@ impl Registry {
     pub fn forget_waits(&mut self, task: TaskId) {
         self.groups.forget_waits(task);
         self.mail.forget_waits(task);
+    }
+
+    /// What hosts keep of mailbox entries.
+    pub(crate) fn kept(&self) -> BTreeSet<Kept> {
+        self.mail.kept().collect()
     }
 
     /// What a host keeps and nobody needs any more, once the answers that name it are out.

@@ -283,6 +283,12 @@ impl Mail {
         self.released.extend(content.kept());
     }
 
+    /// What is kept elsewhere.
+    pub(super) fn kept(&self) -> impl Iterator<Item = Kept> {
+        let entries = self.by_name.values().flat_map(|place| place.entries.values());
+        entries.filter_map(|entry| entry.content.kept())
+    }
+
     /// What is kept elsewhere and needed no more.
     pub(super) fn released(&mut self) -> Vec<Kept> {
         core::mem::take(&mut self.released)

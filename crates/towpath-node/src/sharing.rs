@@ -1,0 +1,329 @@
+//! Contents of mailbox entries with all that keep the log: what the one that leads knows of what
+//! the others have.
+//!
+//! ```text
+//!  a task asks ──▶ kept here ──▶ said to the others ──▶ most have it ──▶ the log is asked
+//!  one comes to lead, or to a voter ──▶ Needed ──▶ Lacking ──▶ what is lacking is said, or asked for
+//! ```
+//! So an entry is not decided before most of those that vote have what it names, and whoever comes
+//! to lead finds that with one of those that elected it.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use towpath_proto::AssociationId;
+use towpath_vm::registry::{Body, Kept, Serial};
+use towpath_vm::talk::{Fault, RegistryOp};
+use towpath_wire::{HostId, Instant, TaskId};
+
+use crate::commit::{HOST_PROPOSALS_MAX, PROPOSALS_MAX, TASK_PROPOSALS_MAX};
+use crate::contents::Contents;
+
+/// Bytes that are on the way to, or from, another host at once.
+const AHEAD: usize = 1 << 20;
+/// One that does not say what it lacks is asked again: it may not have heard yet who leads.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// So long a new leader waits for those that may have what it lacks.
+const FOUND_WITHIN: Duration = Duration::from_secs(10);
+
+/// What is known of another one that votes. Invariant: `lacks`, `sent` and `asked` share nothing.
+#[derive(Debug)]
+struct Other {
+    at: AssociationId,
+    /// It has said what it lacks; else when it was asked.
+    listed: Result<(), Instant>,
+    /// What it lacks; what somebody waits for comes first.
+    lacks: BTreeSet<(bool, Kept)>,
+    /// On the way to it.
+    sent: BTreeSet<Kept>,
+    /// Asked of it.
+    asked: BTreeSet<Kept>,
+}
+
+impl Other {
+    fn lacks(&self, kept: &Kept) -> bool {
+        self.lacks.contains(&(false, *kept)) || self.lacks.contains(&(true, *kept))
+    }
+
+    fn has(&self, kept: &Kept) -> bool {
+        self.listed.is_ok() && !self.lacks(kept) && !self.sent.contains(kept)
+    }
+
+    fn lacks_no_more(&mut self, kept: &Kept) {
+        self.lacks.remove(&(false, *kept));
+        self.lacks.remove(&(true, *kept));
+    }
+}
+
+/// What a task asked, and is not asked of the log yet.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) number: u64,
+    pub(crate) serial: Serial,
+    pub(crate) op: RegistryOp<Body>,
+    /// What it is to name.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// Of one that leads. Invariants: no queue of `held` is empty; `waited` has what those name.
+#[derive(Debug, Default)]
+pub(crate) struct Sharing {
+    /// There has been anything to share.
+    begun: bool,
+    others: BTreeMap<HostId, Other>,
+    /// What the state names, and is not here; until when it is looked for.
+    lacking: BTreeSet<Kept>,
+    until: Option<Instant>,
+    /// By task, so that nothing overtakes what it asked before.
+    held: BTreeMap<TaskId, VecDeque<Held>>,
+    waited: BTreeSet<Kept>,
+    held_count: usize,
+    /// For tests: this host hears nothing of contents.
+    #[cfg(test)]
+    pub(crate) mute: bool,
+}
+
+fn bytes(kept: &BTreeSet<Kept>) -> usize {
+    kept.iter().map(|kept| kept.len as usize).sum()
+}
+
+impl Sharing {
+    /// This host has come to lead: the state names these.
+    pub(crate) fn begin(&mut self, now: Instant, named: BTreeSet<Kept>, here: &Contents) {
+        *self = Self { begun: true, until: Some(now + FOUND_WITHIN), ..Self::default() };
+        self.lacking = named.into_iter().filter(|kept| !here.has(kept)).collect();
+    }
+
+    /// Whether there is nothing to do.
+    pub(crate) const fn is_idle(&self) -> bool {
+        !self.begun
+    }
+
+    /// Whether something is waited for.
+    pub(crate) fn waits(&self) -> bool {
+        let waits = |o: &Other| {
+            o.listed.is_err() || !o.lacks.is_empty() || !o.sent.is_empty() || !o.asked.is_empty()
+        };
+        self.held_count > 0 || !self.lacking.is_empty() || self.others.values().any(waits)
+    }
+
+    /// These vote, and are in contact. Those that are to be told what is needed.
+    pub(crate) fn connect(
+        &mut self,
+        now: Instant,
+        up: &BTreeMap<HostId, AssociationId>,
+    ) -> Vec<HostId> {
+        self.others.retain(|host, other| up.get(host) == Some(&other.at));
+        let mut ask = Vec::new();
+        for (host, at) in up {
+            let other = self.others.entry(*host).or_insert_with(|| {
+                let (lacks, sent, asked) = Default::default();
+                Other { at: *at, listed: Err(now - ASK_AGAIN), lacks, sent, asked }
+            });
+            if let Err(at) = &mut other.listed
+                && now >= *at + ASK_AGAIN
+            {
+                *at = now;
+                ask.push(*host);
+            }
+        }
+        ask
+    }
+
+    /// What those that vote are to keep.
+    pub(crate) fn needed(&self, here: &Contents) -> Vec<Kept> {
+        here.names().chain(self.lacking.iter().copied()).collect()
+    }
+
+    /// Something is kept here, and is to be with the others, too.
+    pub(crate) fn is_new(&mut self, kept: Kept, waited: bool) {
+        self.begun = true;
+        for other in self.others.values_mut() {
+            other.lacks.insert((!waited, kept));
+        }
+    }
+
+    /// Nobody needs it any more.
+    pub(crate) fn is_over(&mut self, kept: &Kept) {
+        self.lacking.remove(kept);
+        for other in self.others.values_mut() {
+            other.lacks_no_more(kept);
+        }
+    }
+
+    /// Another one says what it lacks.
+    pub(crate) fn lacks(&mut self, host: HostId, which: &[Kept], here: &Contents) {
+        let Some(other) = self.others.get_mut(&host) else { return };
+        other.listed = Ok(());
+        for kept in which {
+            let is_needed = here.has(kept) || self.lacking.contains(kept);
+            other.asked.remove(kept);
+            if is_needed && !other.sent.contains(kept) {
+                other.lacks.insert((!self.waited.contains(kept), *kept));
+            }
+        }
+    }
+
+    /// Another one has these now. Those of them that nobody needs any more.
+    pub(crate) fn stored(&mut self, host: HostId, which: &[Kept], here: &Contents) -> Vec<Kept> {
+        if let Some(other) = self.others.get_mut(&host) {
+            which.iter().for_each(|kept| _ = other.sent.remove(kept));
+        }
+        which.iter().filter(|kept| !here.has(kept)).copied().collect()
+    }
+
+    /// What is to be said next to one that lacks it.
+    pub(crate) fn next_to_send(&mut self, here: &Contents) -> Option<(HostId, Kept)> {
+        self.others.iter_mut().filter(|(_, other)| other.listed.is_ok()).find_map(
+            |(host, other)| {
+                let on_the_way = bytes(&other.sent);
+                let fits = |k: &Kept| on_the_way == 0 || on_the_way + k.len as usize <= AHEAD;
+                let mut there = other.lacks.iter().filter(|(_, kept)| here.has(kept));
+                let (_, kept) = *there.next().filter(|(_, kept)| fits(kept))?;
+                other.lacks_no_more(&kept);
+                other.sent.insert(kept);
+                Some((*host, kept))
+            },
+        )
+    }
+
+    /// What is to be asked of one that has it.
+    pub(crate) fn next_to_ask(&mut self) -> Option<(HostId, Kept)> {
+        let asked = |kept: &Kept| self.others.values().any(|other| other.asked.contains(kept));
+        let open: Vec<Kept> =
+            self.lacking.iter().filter(|kept| !asked(kept)).take(64).copied().collect();
+        open.into_iter().find_map(|kept| {
+            let has = |(_, other): &(&HostId, &mut Other)| {
+                let on_the_way = bytes(&other.asked);
+                other.has(&kept) && (on_the_way == 0 || on_the_way + kept.len as usize <= AHEAD)
+            };
+            let (host, other) = self.others.iter_mut().find(has)?;
+            other.asked.insert(kept);
+            Some((*host, kept))
+        })
+    }
+
+    /// Whether this host looks for it.
+    pub(crate) fn looks_for(&self, kept: &Kept) -> bool {
+        self.lacking.contains(kept)
+    }
+
+    /// Another one said it, and it is here now.
+    pub(crate) fn found(&mut self, kept: &Kept) {
+        self.lacking.remove(kept);
+        self.others.values_mut().for_each(|other| _ = other.asked.remove(kept));
+    }
+
+    /// What none of those has that might is looked for no longer.
+    pub(crate) fn give_up(&mut self, now: Instant, voters: usize) {
+        if self.lacking.is_empty() {
+            return;
+        }
+        let said = self.others.values().filter(|other| other.listed.is_ok()).count();
+        if said + 1 >= voters || self.until.is_none_or(|until| now >= until) {
+            let others = &self.others;
+            let may_have = |o: &Other, kept: &Kept| o.has(kept) || o.asked.contains(kept);
+            self.lacking.retain(|kept| others.values().any(|other| may_have(other, kept)));
+        }
+    }
+
+    /// Whether there is room for what a task asks; else the limit that it meets.
+    pub(crate) fn room(&self, task: TaskId) -> Result<(), Fault> {
+        let of_task = self.held.get(&task).map_or(0, VecDeque::len);
+        let host = task.host();
+        let of_host = self.held.range(host.task(0).unwrap_or(task)..);
+        let of_host = of_host.take_while(|(t, _)| t.host() == host).map(|(_, h)| h.len()).sum();
+        for (what, has, most) in [
+            ("changes of one task that wait for the log", of_task, TASK_PROPOSALS_MAX),
+            ("changes of one host that wait for the log", of_host, HOST_PROPOSALS_MAX),
+            ("changes that wait for the log", self.held_count, PROPOSALS_MAX),
+        ] {
+            if has >= most {
+                return Err(Fault::Limit { what: what.into(), limit: most as u64 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what a task asks now is to wait: what it puts is with too few, what it reads may not
+    /// be here, or it has asked something before that waits.
+    pub(crate) fn is_to_wait(
+        &self,
+        task: TaskId,
+        asks: &Held,
+        most: impl Fn(&Kept) -> bool,
+    ) -> bool {
+        self.held.contains_key(&task) || !self.is_ready(asks, most)
+    }
+
+    fn is_ready(&self, asks: &Held, most: impl Fn(&Kept) -> bool) -> bool {
+        let reads = matches!(asks.op, RegistryOp::Get { .. });
+        asks.kept.as_ref().is_none_or(most) && (self.lacking.is_empty() || !reads)
+    }
+
+    pub(crate) fn hold(&mut self, task: TaskId, asks: Held) {
+        self.waited.extend(asks.kept);
+        self.held_count += 1;
+        self.held.entry(task).or_default().push_back(asks);
+    }
+
+    /// Whether most of those that vote have it, of whom this host is one.
+    pub(crate) fn is_with_most(&self, kept: &Kept, voters: &BTreeSet<HostId>) -> bool {
+        let has = |host: &&HostId| self.others.get(*host).is_some_and(|other| other.has(kept));
+        2 * (voters.iter().filter(has).count() + 1) > voters.len()
+    }
+
+    /// What waits no longer.
+    pub(crate) fn ready(&mut self, voters: &BTreeSet<HostId>) -> Vec<(TaskId, Held)> {
+        let mut ready = Vec::new();
+        let mut held = core::mem::take(&mut self.held);
+        held.retain(|task, asks| {
+            while let Some(first) = asks.front()
+                && self.is_ready(first, |kept| self.is_with_most(kept, voters))
+            {
+                ready.extend(asks.pop_front().map(|first| (*task, first)));
+            }
+            !asks.is_empty()
+        });
+        self.held = held;
+        self.waits_no_more(&ready);
+        ready
+    }
+
+    fn waits_no_more(&mut self, over: &[(TaskId, Held)]) {
+        self.held_count -= over.len();
+        for kept in over.iter().filter_map(|(_, asks)| asks.kept) {
+            self.waited.remove(&kept);
+        }
+    }
+
+    /// These tasks are over, or will ask again.
+    pub(crate) fn drop_of(&mut self, is_over: impl Fn(TaskId) -> bool) -> Vec<(TaskId, Held)> {
+        let mut over = Vec::new();
+        self.held.retain(|task, asks| {
+            if is_over(*task) {
+                over.extend(asks.drain(..).map(|asks| (*task, asks)));
+            }
+            !asks.is_empty()
+        });
+        self.waits_no_more(&over);
+        over
+    }
+
+    /// Tasks that ask, and wait.
+    pub(crate) fn askers(&self) -> impl Iterator<Item = TaskId> {
+        self.held.keys().copied()
+    }
+
+    /// Others that have it.
+    pub(crate) fn holders(&self, kept: &Kept) -> Vec<HostId> {
+        let has = self.others.iter().filter(|(_, other)| other.has(kept));
+        has.map(|(host, _)| *host).collect()
+    }
+
+    /// How many questions of tasks wait.
+    pub(crate) const fn len(&self) -> usize {
+        self.held_count
+    }
+}
