@@ -124,6 +124,10 @@ swarm: build
 	$(BIN) sim vm --voters 3 --faults 3 --seeds $(SEEDS) >/dev/null
 	$(BIN) sim vm --voters 5 --hosts 9 --faults 5 --seeds $(SEEDS) >/dev/null
 	for voters in 1 3 5; do \
+	  $(BIN) sim vm --voters $$voters --faults 1 --mail-bytes 100000 --seeds $(SEEDS) >/dev/null && \
+	  $(BIN) sim vm --voters $$voters --faults 2 --restarts 2 --endings 1 --mail-bytes 100000 --seeds $(SEEDS) >/dev/null || exit 1; \
+	done
+	for voters in 1 3 5; do \
 	  $(BIN) sim vm --voters $$voters --faults 2 --restarts 3 --seeds $(SEEDS) >/dev/null && \
 	  $(BIN) sim vm --voters $$voters --faults 3 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \
 	  $(BIN) sim vm --voters $$voters --faults 1 --restarts 2 --power-cuts 1 --seeds $(SEEDS) >/dev/null && \

@@ -15,7 +15,7 @@
 //! | [`egress`] | who sends next on a link |
 //! | `joining`, `standing` | a join under way; a host and its leader, over silences |
 //! | `lead` | what only a leader has: |
-//! | `commit`, `contents` | what the log was asked for, and who waits; what it only names |
+//! | `commit`, `contents`, `sharing` | what the log was asked for, who waits; what it only names |
 //! | `ledger` | what is decided, or kept of what all decide, on its way to a disk |
 //! | `voters`, `voting` | who is to keep the log, and one of those that do |
 //! | `ticking`, `saying` | when that one wakes up, and by which way it says what |
@@ -41,6 +41,7 @@
 //! | `enrol`, `ends` | tasks of this host: how they come, who is told of their end |
 //! | `credit`, `classes` | how much tasks may send, and how it is told apart |
 //! | `question`, `group`, `halt` | what tasks ask for |
+//! | `sharing` | what long mailbox entries hold, with all that keep the log |
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //!  a task asks ──▶ kept here ──▶ said to the others ──▶ most have it ──▶ the log is asked
-//!  one comes to lead, or to a voter ──▶ Needed ──▶ Lacking ──▶ what is lacking is said, or asked for
+//!  one comes to lead, or votes ──▶ Needed ──▶ Lacking ──▶ what is lacking is said, or asked for
 //! ```
-//! So an entry is not decided before most of those that vote have what it names, and whoever comes
-//! to lead finds that with one of those that elected it.
+//! So an entry is not decided before most of those that vote have what it names, and whoever
+//! comes to lead finds that with one of those that elected it. One that is only sent the log is
+//! sent them, too.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -108,7 +109,7 @@ impl Sharing {
         self.held_count > 0 || !self.lacking.is_empty() || self.others.values().any(waits)
     }
 
-    /// These vote, and are in contact. Those that are to be told what is needed.
+    /// These keep the log, and are in contact. Those that are to be told what is needed.
     pub(crate) fn connect(
         &mut self,
         now: Instant,
@@ -168,7 +169,7 @@ impl Sharing {
     /// Another one has these now. Those of them that nobody needs any more.
     pub(crate) fn stored(&mut self, host: HostId, which: &[Kept], here: &Contents) -> Vec<Kept> {
         if let Some(other) = self.others.get_mut(&host) {
-            which.iter().for_each(|kept| _ = other.sent.remove(kept));
+            other.sent.retain(|kept| !which.contains(kept));
         }
         which.iter().filter(|kept| !here.has(kept)).copied().collect()
     }
@@ -215,13 +216,14 @@ impl Sharing {
         self.others.values_mut().for_each(|other| _ = other.asked.remove(kept));
     }
 
-    /// What none of those has that might is looked for no longer.
-    pub(crate) fn give_up(&mut self, now: Instant, voters: usize) {
+    /// What none of those has that might is looked for no longer. So many keep the log; one that
+    /// does alone has just begun, and others are to follow.
+    pub(crate) fn give_up(&mut self, now: Instant, keep: usize) {
         if self.lacking.is_empty() {
             return;
         }
         let said = self.others.values().filter(|other| other.listed.is_ok()).count();
-        if said + 1 >= voters || self.until.is_none_or(|until| now >= until) {
+        if keep > 1 && said + 1 >= keep || self.until.is_none_or(|until| now >= until) {
             let others = &self.others;
             let may_have = |o: &Other, kept: &Kept| o.has(kept) || o.asked.contains(kept);
             self.lacking.retain(|kept| others.values().any(|other| may_have(other, kept)));
@@ -232,7 +234,7 @@ impl Sharing {
     pub(crate) fn room(&self, task: TaskId) -> Result<(), Fault> {
         let of_task = self.held.get(&task).map_or(0, VecDeque::len);
         let host = task.host();
-        let of_host = self.held.range(host.task(0).unwrap_or(task)..);
+        let of_host = self.held.range(host.task(1).unwrap_or(task)..);
         let of_host = of_host.take_while(|(t, _)| t.host() == host).map(|(_, h)| h.len()).sum();
         for (what, has, most) in [
             ("changes of one task that wait for the log", of_task, TASK_PROPOSALS_MAX),
@@ -325,5 +327,173 @@ impl Sharing {
     /// How many questions of tasks wait.
     pub(crate) const fn len(&self) -> usize {
         self.held_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
+
+    fn host(slot: u16) -> HostId {
+        HostId::new(slot, 1).expect("a host")
+    }
+
+    fn up(hosts: &[u16]) -> BTreeMap<HostId, AssociationId> {
+        hosts.iter().map(|slot| (host(*slot), AssociationId(u32::from(*slot)))).collect()
+    }
+
+    fn voters() -> BTreeSet<HostId> {
+        (1..=3).map(host).collect()
+    }
+
+    /// The one that leads, with so many contents of so many bytes.
+    fn with(count: usize, len: usize) -> (Sharing, Contents, Vec<Kept>) {
+        let (mut sharing, mut here) = (Sharing::default(), Contents::default());
+        sharing.begin(NOW, BTreeSet::new(), &here);
+        let kept: Vec<Kept> = (0..count).map(|_| put(&mut here, len).1).collect();
+        (sharing, here, kept)
+    }
+
+    fn put(here: &mut Contents, len: usize) -> (Held, Kept) {
+        let (name, rules, content) = ("m".into(), <_>::default(), vec![0; len]);
+        let op = RegistryOp::Put { name, index: None, rules, format: 0, content };
+        let (op, kept) = here.take_in(host(1), op).expect("there is room");
+        let (number, serial) = (1, Serial::default());
+        (Held { number, serial, op, kept }, kept.expect("it is long"))
+    }
+
+    fn groups() -> Held {
+        let (number, serial, op, kept) = (2, Serial::default(), RegistryOp::Groups, None);
+        Held { number, serial, op, kept }
+    }
+
+    #[test]
+    fn each_is_asked_once_what_it_lacks_and_again_until_it_says_so() {
+        let (mut sharing, here, kept) = with(2, 5000);
+        assert_eq!(sharing.connect(NOW, &up(&[2, 3])), [host(2), host(3)]);
+        assert_eq!(sharing.connect(NOW, &up(&[2, 3])), []);
+        assert!(!sharing.is_with_most(&kept[0], &voters()), "they have not said");
+        sharing.lacks(host(2), &[], &here);
+        assert!(sharing.is_with_most(&kept[0], &voters()));
+        let later = NOW + ASK_AGAIN;
+        assert_eq!(sharing.connect(later, &up(&[2, 3])), [host(3)]);
+        // By another connection it may be another life.
+        let again = BTreeMap::from([(host(2), AssociationId(9))]);
+        assert_eq!(sharing.connect(later, &again), [host(2)]);
+        assert_eq!(sharing.needed(&here), kept);
+    }
+
+    #[test]
+    fn what_is_lacking_goes_out_within_a_bound_and_first_what_somebody_waits_for() {
+        let (mut sharing, mut here, kept) = with(4, 400_000);
+        sharing.connect(NOW, &up(&[2]));
+        assert_eq!(sharing.next_to_send(&here), None, "it has not said what it lacks");
+        sharing.lacks(host(2), &kept, &here);
+        let (asks, waited) = put(&mut here, 5000);
+        sharing.is_new(waited, true);
+        sharing.hold(host(9).task(1).expect("a task"), asks);
+        let mut sent = || -> Vec<Kept> {
+            core::iter::from_fn(|| sharing.next_to_send(&here)).map(|(_, kept)| kept).collect()
+        };
+        assert_eq!(sent(), [waited, kept[0], kept[1]], "1 MiB is on the way");
+        assert_eq!(sent(), []);
+        assert_eq!(sharing.stored(host(2), &[kept[0], waited], &here), []);
+        assert!(sharing.is_with_most(&waited, &[1, 2].map(host).into()));
+        assert_eq!(sharing.next_to_send(&here), Some((host(2), kept[2])));
+        // What is over meanwhile is not sent, and who has it hears so.
+        here.forget(&kept[1]);
+        here.forget(&kept[3]);
+        for n in [1, 3] {
+            sharing.is_over(&kept[n]);
+        }
+        assert_eq!(sharing.stored(host(2), &[kept[1], kept[2]], &here), [kept[1]]);
+        assert_eq!(sharing.next_to_send(&here), None);
+        assert_eq!(sharing.holders(&kept[2]), [host(2)]);
+    }
+
+    #[test]
+    fn what_is_not_here_is_asked_of_one_that_has_it_and_given_up_when_none_does() {
+        let (mut sharing, here, kept) = with(3, 600_000);
+        let nothing = Contents::default();
+        sharing.begin(NOW, kept.iter().copied().collect(), &nothing);
+        sharing.connect(NOW, &up(&[2, 3]));
+        assert_eq!((sharing.next_to_ask(), sharing.waits()), (None, true));
+        sharing.lacks(host(2), &kept[..1], &nothing);
+        sharing.give_up(NOW, 3);
+        assert!(sharing.looks_for(&kept[0]), "the third one has not said");
+        assert_eq!(sharing.next_to_ask(), Some((host(2), kept[1])));
+        assert_eq!(sharing.next_to_ask(), None, "two of them are more than 1 MiB");
+        sharing.found(&kept[1]);
+        assert_eq!(sharing.next_to_ask(), Some((host(2), kept[2])));
+        // It has it no longer.
+        sharing.lacks(host(2), &kept[2..], &nothing);
+        sharing.lacks(host(3), &kept[..1], &nothing);
+        sharing.give_up(NOW, 3);
+        let looks = |sharing: &Sharing| [0, 1, 2].map(|n| sharing.looks_for(&kept[n]));
+        assert_eq!(looks(&sharing), [false, false, true]);
+        assert_eq!(sharing.next_to_ask(), Some((host(3), kept[2])));
+        sharing.found(&kept[2]);
+        assert_eq!(sharing.needed(&nothing), []);
+        // One that has just begun waits for others to follow, for a while.
+        sharing.begin(NOW, kept.iter().copied().collect(), &nothing);
+        sharing.give_up(NOW + FOUND_WITHIN / 2, 1);
+        assert!(sharing.looks_for(&kept[0]));
+        sharing.give_up(NOW + FOUND_WITHIN, 1);
+        assert_eq!(looks(&sharing), [false; 3]);
+        drop(here);
+    }
+
+    #[test]
+    fn nothing_overtakes_what_the_same_task_asked_before() {
+        let (mut sharing, mut here, _) = with(0, 0);
+        let [one, two] = [1, 2].map(|n| host(9).task(n).expect("a task"));
+        sharing.connect(NOW, &up(&[2, 3]));
+        for slot in [2, 3] {
+            sharing.lacks(host(slot), &[], &here);
+        }
+        let (asks, kept) = put(&mut here, 5000);
+        sharing.is_new(kept, true);
+        let most = |kept: &Kept| sharing.is_with_most(kept, &voters());
+        assert!(sharing.is_to_wait(one, &asks, most) && !sharing.is_to_wait(two, &groups(), most));
+        sharing.hold(one, asks);
+        assert!(sharing.is_to_wait(one, &groups(), |_| true));
+        sharing.hold(one, groups());
+        assert_eq!((sharing.ready(&voters()).len(), sharing.len()), (0, 2));
+        assert!(sharing.next_to_send(&here).is_some());
+        sharing.stored(host(2), &[kept], &here);
+        let ready: Vec<_> =
+            sharing.ready(&voters()).into_iter().map(|(t, h)| (t, h.number)).collect();
+        assert_eq!((ready, sharing.len()), (vec![(one, 1), (one, 2)], 0));
+        assert_eq!(sharing.askers().count(), 0);
+    }
+
+    #[test]
+    fn what_waits_has_shares_for_tasks_and_hosts() {
+        let mut sharing = Sharing::default();
+        let task = |h, n| host(h).task(n).expect("a task");
+        let limit = |sharing: &Sharing, task| match sharing.room(task) {
+            Err(Fault::Limit { limit, .. }) => limit as usize,
+            _ => 0,
+        };
+        (0..TASK_PROPOSALS_MAX).for_each(|_| sharing.hold(task(2, 1), groups()));
+        assert_eq!(limit(&sharing, task(2, 1)), TASK_PROPOSALS_MAX);
+        assert_eq!(limit(&sharing, task(2, 2)), 0);
+        for n in 2..=4 {
+            (0..TASK_PROPOSALS_MAX).for_each(|_| sharing.hold(task(2, n), groups()));
+        }
+        assert_eq!(limit(&sharing, task(2, 5)), HOST_PROPOSALS_MAX);
+        assert_eq!(limit(&sharing, task(1, 1)), 0);
+        for host in 3..=5 {
+            for n in 1..=4 {
+                (0..TASK_PROPOSALS_MAX).for_each(|_| sharing.hold(task(host, n), groups()));
+            }
+        }
+        assert_eq!(limit(&sharing, task(1, 1)), PROPOSALS_MAX);
+        assert_eq!(sharing.drop_of(|task| task.host() == host(2)).len(), HOST_PROPOSALS_MAX);
+        assert_eq!((limit(&sharing, task(1, 1)), sharing.len()), (0, 3 * HOST_PROPOSALS_MAX));
     }
 }

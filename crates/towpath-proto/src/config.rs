@@ -236,6 +236,8 @@ pub enum Plant {
     CommandTwice,
     /// A leader declares hosts lost that are needed to decide it.
     LostAlone,
+    /// The content of a mailbox entry is with whoever leads alone when that is decided.
+    ContentAlone,
     /// A question that is asked again of the next leader is taken for a new one.
     AskedTwice,
     /// A lost offer of an address is not repeated.

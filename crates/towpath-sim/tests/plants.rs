@@ -36,6 +36,13 @@ fn of_voters(plant: Plant, seed: u64) -> Vec<String> {
     run_with(&scenario, seed, &|c| c.plant = plant).violations
 }
 
+/// The same where one host fails, of those that have long mailbox entries.
+fn of_mail(plant: Plant, seed: u64) -> Vec<String> {
+    let mail_bytes_max = 100_000;
+    let scenario = VmScenario { voters: 3, faults: 1, mail_bytes_max, ..VmScenario::default() };
+    run_with(&scenario, seed, &|c| c.plant = plant).violations
+}
+
 /// The same where they fail more often: a leader has to go between what it decided and its answer.
 fn of_failing_voters(plant: Plant, seed: u64) -> Vec<String> {
     let scenario = VmScenario { voters: 3, faults: 8, ..VmScenario::default() };
@@ -66,6 +73,8 @@ const TASKS: (&str, fn(Plant, u64) -> Vec<String>) = ("vm", of_tasks);
 const FAILING_VOTERS: (&str, fn(Plant, u64) -> Vec<String>) =
     ("vm --voters 3 --faults 8", of_failing_voters);
 const VOTERS: (&str, fn(Plant, u64) -> Vec<String>) = ("vm --voters 3 --faults 3", of_voters);
+const MAIL: (&str, fn(Plant, u64) -> Vec<String>) =
+    ("vm --voters 3 --faults 1 --mail-bytes 100000", of_mail);
 
 #[test]
 fn without_a_bug_nothing_is_found() {
@@ -281,6 +290,11 @@ fn an_entry_of_an_earlier_term_that_is_committed_by_counting_is_found() {
 #[test]
 fn a_loss_by_whoever_is_lost_is_found() {
     is_found(Plant::LostAlone, VOTERS, 200, "");
+}
+
+#[test]
+fn an_entry_whose_content_one_host_has_is_found() {
+    is_found(Plant::ContentAlone, MAIL, 200, "the content of");
 }
 
 #[test]

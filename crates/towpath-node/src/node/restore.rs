@@ -264,6 +264,7 @@ impl Node {
             None => log.without_tasks(),
         });
         self.share_log(now);
+        self.begin_sharing(now);
         self.events.push_back(NodeEvent::Joined { me, again: false });
         let others: Vec<Host> = snapshot.table.iter().filter(|h| h.id != me).cloned().collect();
         for host in others {

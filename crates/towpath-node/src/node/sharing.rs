@@ -16,11 +16,14 @@ use crate::sharing::Held;
 impl Node {
     /// The log is asked what a task asks, now or once most of those that vote have what it names.
     pub(crate) fn ask_log(&mut self, now: Instant, task: TaskId, asks: Held) {
-        let voters = self.voters().0.into_iter().collect::<BTreeSet<_>>();
-        if let Some(kept) = asks.kept.filter(|_| voters.len() > 1) {
-            self.lead.sharing.is_new(kept, true);
+        let voters: BTreeSet<HostId> = self.voters().0.into_iter().collect();
+        if let Some(kept) = asks.kept.filter(|_| !voters.is_empty()) {
+            self.lead.sharing.is_new(kept, voters.len() > 1);
+            self.share(now);
         }
         let sharing = &self.lead.sharing;
+        #[cfg(plant)]
+        let voters = if self.shares_nothing() { BTreeSet::new() } else { voters };
         let most = |kept: &Kept| voters.len() < 2 || sharing.is_with_most(kept, &voters);
         if !sharing.is_to_wait(task, &asks, most) {
             return self.ask_log_now(now, task, asks);
@@ -94,23 +97,36 @@ impl Node {
             return self.share_no_more(now);
         }
         let Some(me) = self.me else { return };
-        let voters = self.voters().0.into_iter().collect::<BTreeSet<_>>();
-        let other = |host: &HostId| (*host != me).then(|| Some((*host, self.peers.up(*host)?)));
-        let up: BTreeMap<_, _> = voters.iter().filter_map(other).flatten().collect();
+        let (voters, learners) = self.voters();
+        let voters: BTreeSet<HostId> = voters.into_iter().collect();
+        let all = voters.iter().chain(&learners).filter(|host| **host != me);
+        let up = all.filter_map(|host| Some((*host, self.peers.up(*host)?)));
+        let up: BTreeMap<_, _> = up.collect();
         for host in self.lead.sharing.connect(now, &up) {
             let needed = self.lead.sharing.needed(&self.voting.contents);
             self.say_contents(now, host, Said::Needed, needed);
         }
         while let Some((host, kept)) = self.lead.sharing.next_to_send(&self.voting.contents) {
+            #[cfg(plant)]
+            if self.shares_nothing() {
+                continue;
+            }
             self.say_content(now, host, kept);
         }
         while let Some((host, kept)) = self.lead.sharing.next_to_ask() {
             self.say_contents(now, host, Said::Asked, [kept].into());
         }
-        self.lead.sharing.give_up(now, voters.len());
+        self.lead.sharing.give_up(now, voters.len() + learners.len());
+        #[cfg(plant)]
+        let voters = if self.shares_nothing() { BTreeSet::new() } else { voters };
         for (task, asks) in self.lead.sharing.ready(&voters) {
             self.ask_log_now(now, task, asks);
         }
+    }
+
+    #[cfg(plant)]
+    fn shares_nothing(&self) -> bool {
+        self.plant() == towpath_proto::config::Plant::ContentAlone
     }
 
     /// This host leads no longer: what waits is asked of whoever leads next.

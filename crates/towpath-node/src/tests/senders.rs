@@ -191,7 +191,6 @@ fn examples(s: &mut Stage) -> Vec<Message> {
     let asker = theirs;
     let join = || Question::Registry(RegistryOp::Join("g".into()));
     let stream = StreamAsk { from: theirs, to: mine, key: [1; 32] };
-    let kept = Kept { holder: me, number: 1, len: 5000, crc: crc32c(0, &[7; 5000]) };
     vec![
         Message::Welcome(Welcome { you: me, snapshot }),
         Message::Entries(Entries { entries: vec![entry] }),
@@ -242,21 +241,20 @@ fn examples(s: &mut Stage) -> Vec<Message> {
         Message::ChannelWithdrawn(ChannelWithdrawn { channel: 70 }),
         Message::Keep(Keep { generation: 1, replica: me.to_raw(), vm_key: [1; 32], voters: 3 }),
         Message::Consensus(Consensus { bytes: Vec::new() }),
-        Message::Content(Content { kept, bytes: vec![7; 5000] }),
-        Message::Contents(Contents { of: Said::Needed, which: vec![kept] }),
     ]
     .into_iter()
     .chain(about_promises(named, theirs, me))
     .collect()
 }
 
-/// The same of what is said about promises, where most of those that vote start again, and before
-/// one of them ends.
-fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 11] {
+/// The same of what is said about promises and contents of mailbox entries, where most of those
+/// that vote start again, and before one of them ends.
+fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 13] {
     let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
     let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
     let terms = Terms { rate, burst, packet, within };
     let promise = Promise { host: named, number: 1, task: theirs, to: me, terms };
+    let kept = Kept { holder: me, number: 1, len: 5000, crc: crc32c(0, &[7; 5000]) };
     let granted = Granted { delay: within, first: within, rate, hops: Vec::new() };
     [
         Message::Outnumbered(Outnumbered { term: 1, life: 1, last: (1, 1) }),
@@ -268,6 +266,8 @@ fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 11] {
         Message::Unheard(Unreachable { host: named }),
         Message::Holds(Holds { host: named, last: 1, numbers: [1].into() }),
         Message::SayHolds(SayHolds { after_ms: 0 }),
+        Message::Content(Content { kept, bytes: vec![7; 5000] }),
+        Message::Contents(Contents { of: Said::Needed, which: vec![kept] }),
         Message::Ends(Ends { now: false }),
         Message::MayEnd(MayEnd {}),
     ]

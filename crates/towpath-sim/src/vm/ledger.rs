@@ -69,6 +69,15 @@ impl Ledger {
         }
     }
 
+    /// No content was lost, if none may be. How many entries were read, and the content of how
+    /// many was lost.
+    pub(super) fn check_mail(&mut self, is_kept: bool) -> (u64, u64) {
+        if is_kept && self.mail_lost > 0 {
+            self.violate(format!("the content of {} entries is lost", self.mail_lost));
+        }
+        (self.mail, self.mail_lost)
+    }
+
     pub(super) fn begun(&mut self, src: TaskId, dst: TaskId) {
         self.ways.entry((src, dst)).or_default().begun += 1;
     }

@@ -162,14 +162,9 @@ impl Run<'_> {
         }
         self.out.tasks = self.tasks.len();
         self.out.messages = self.ledger.messages;
-        self.out.on_channels = self.ledger.on_lines;
-        self.out.bytes = self.ledger.bytes;
+        (self.out.on_channels, self.out.bytes) = (self.ledger.on_lines, self.ledger.bytes);
         self.out.cut_short = self.ledger.cut_short;
-        (self.out.mail, self.out.mail_lost) = (self.ledger.mail, self.ledger.mail_lost);
-        if self.out.mail_lost > 0 && self.scenario.keeps_mail() {
-            let what = format!("the content of {} entries is lost", self.out.mail_lost);
-            self.ledger.violate(what);
-        }
+        (self.out.mail, self.out.mail_lost) = self.ledger.check_mail(self.scenario.keeps_mail());
         self.out.datagrams = self.world.delivered;
         self.out.trace_hash = self.world.trace_hash();
         self.out.seconds = self.world.now().as_nanos() as f64 / 1e9;

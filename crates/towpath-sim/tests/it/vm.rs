@@ -134,6 +134,30 @@ fn two_hosts_that_lose_each_other_both_stay() {
 }
 
 #[test]
+fn long_mailbox_entries_outlive_those_that_keep_them() {
+    let (mut failed, mut read, mut lost) = (Vec::new(), 0, 0);
+    for (voters, faults, restarts, endings) in
+        [(3, 1, 0, 0), (3, 3, 0, 0), (5, 2, 0, 0), (3, 2, 2, 0), (3, 2, 0, 3)]
+    {
+        let base = VmScenario { mail_bytes_max: 100_000, ..VmScenario::default() };
+        let scenario = VmScenario { voters, faults, restarts, endings, ..base };
+        let single: &[u64] = if endings > 0 { &[37] } else { &[] };
+        for seed in (0..10).chain(single.iter().copied()) {
+            let out = run(&scenario, seed);
+            (read, lost) = (read + out.mail, lost + out.mail_lost);
+            if !out.violations.is_empty() {
+                let how = format!("--voters {voters} --faults {faults} --restarts {restarts}");
+                let how = format!("{how} --endings {endings} --mail-bytes 100000 --seed {seed}");
+                failed.push(format!("sim vm {how}: {:#?}", out.violations));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    // Where most of those that vote are gone at once there is nobody who has them.
+    assert!(read > 500 && lost < 5, "{lost} of {read}");
+}
+
+#[test]
 fn same_seed_same_trace() {
     let scenario = VmScenario::default();
     let hash = |seed| run(&scenario, seed).trace_hash;

@@ -86,7 +86,9 @@ impl Answers {
             let open = given.split_off(&serial.open);
             let settled = core::mem::replace(given, open);
             let answer = given.get(&serial.this).cloned();
-            settled.values().for_each(|settled| self.let_go(settled.as_ref()));
+            for settled in settled.values() {
+                self.let_go(settled.as_ref());
+            }
             if let Some(answer) = answer {
                 return Some(answer.unwrap_or(Err(Fault::Frozen(None))));
             }
@@ -162,7 +164,9 @@ impl Answers {
     pub(crate) fn name_again(&mut self, elsewhere: &BTreeSet<Kept>) {
         (self.bytes, self.named) = (0, BTreeMap::new());
         let given = core::mem::take(&mut self.given);
-        given.values().flat_map(BTreeMap::values).for_each(|answer| self.hold(answer.as_ref()));
+        for answer in given.values().flat_map(BTreeMap::values) {
+            self.hold(answer.as_ref());
+        }
         self.given = given;
         for (kept, named) in &mut self.named {
             named.only_here = !elsewhere.contains(kept);
@@ -177,7 +181,9 @@ impl Answers {
     /// A task is over.
     pub(crate) fn forget(&mut self, task: TaskId) {
         let given = self.given.remove(&task).unwrap_or_default();
-        given.values().for_each(|answer| self.let_go(answer.as_ref()));
+        for answer in given.values() {
+            self.let_go(answer.as_ref());
+        }
         let asked: Vec<_> =
             self.asked.range((task, 0)..=(task, u64::MAX)).map(|(key, _)| *key).collect();
         for key in asked {
