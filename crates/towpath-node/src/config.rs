@@ -38,6 +38,9 @@ pub struct NodeConfig {
     /// brings [`crate::Node::saved`] there, and says so with [`crate::Node::kept`]; and what it is
     /// [to write](crate::Node::to_write).
     pub keeps_table: bool,
+    /// Drawn anew by each daemon that is started: two with one key are told apart by it. 0: not
+    /// said.
+    pub life: u64,
     /// Transport options.
     pub proto: Config,
 }
@@ -151,6 +154,8 @@ pub mod refusal {
     /// This host kept the log, and starts again: the text says how far what it kept goes
     /// (`towpath_node`'s `joining` module).
     pub const RETURNING: u16 = 16;
+    /// A daemon with this host's key runs elsewhere, and answers.
+    pub const COPIED: u16 = 17;
     /// That a host's engine has ended is known now: nobody has to be let in for that.
     pub const NOTED: u16 = 14;
 }

@@ -1,11 +1,15 @@
-//! Connections that were replaced by newer ones under the same key, again and again: somebody has
-//! started a copy of this host's directory. Two that answer each replacement with another would
-//! keep everybody busy for ever.
+//! Two daemons with one key: somebody has started a copy of a host's directory. Who asks to be let
+//! in while another daemon with its key answers is not; where both are not in contact at once, and
+//! connections are replaced by newer ones again and again, each waits longer: two that answer each
+//! replacement with another would keep everybody busy for ever.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::time::Duration;
 
-use towpath_wire::{HostId, Instant};
+use towpath_proto::{AssociationId, HostKey};
+use towpath_wire::{Admission, HostId, Instant};
 
 /// Replacements further apart have nothing to do with each other.
 const FORGOTTEN: Duration = Duration::from_mins(1);
@@ -16,15 +20,35 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// So many in a row are no accident of two hosts that call each other.
 pub(crate) const CERTAIN: u32 = 4;
 
-/// By host: replacements in a row, and when the last one was. Memory: one entry for each host of
-/// the table.
+/// Somebody who asks under the key of a host with which a connection stands to another daemon: that
+/// one is asked for a sign of life.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    pub(crate) id: AssociationId,
+    pub(crate) key: HostKey,
+    pub(crate) admission: Admission,
+    pub(crate) remote: SocketAddr,
+    pub(crate) hello: Vec<u8>,
+    pub(crate) since: Instant,
+    /// When this is looked at next.
+    pub(crate) look_at: Instant,
+}
+
+/// By host, one entry for each of the table: memory does not grow with those who ask.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(BTreeMap<HostId, (u32, Instant)>);
+pub(crate) struct Copies {
+    /// Replacements in a row, and when the last one was.
+    replaced: BTreeMap<HostId, (u32, Instant)>,
+    /// Who waits until it is known.
+    pub(crate) doubts: BTreeMap<HostId, Doubt>,
+    /// When the owner was told last of one that was not let in.
+    told: BTreeMap<HostId, Instant>,
+}
 
 impl Copies {
     /// A host closed our connection because a newer one took its place: how many times in a row.
     pub(crate) fn replaced(&mut self, now: Instant, host: HostId) -> u32 {
-        let (count, at) = self.0.entry(host).or_insert((0, now));
+        let (count, at) = self.replaced.entry(host).or_insert((0, now));
         *count = if now.since(*at) < FORGOTTEN { count.saturating_add(1) } else { 1 };
         *at = now;
         *count
@@ -32,7 +56,7 @@ impl Copies {
 
     /// How long to wait before that host is called again.
     pub(crate) fn wait(&self, now: Instant, host: HostId) -> Duration {
-        let last = self.0.get(&host).filter(|(_, at)| now.since(*at) < FORGOTTEN);
+        let last = self.replaced.get(&host).filter(|(_, at)| now.since(*at) < FORGOTTEN);
         let beyond = last.map_or(0, |(count, _)| count.saturating_sub(2));
         if beyond == 0 {
             Duration::ZERO
@@ -41,9 +65,16 @@ impl Copies {
         }
     }
 
-    /// A host is none any more.
+    /// One that asked was not let in. Whether that is news.
+    pub(crate) fn is_news(&mut self, now: Instant, host: HostId) -> bool {
+        let told = self.told.insert(host, now);
+        told.is_none_or(|told| now.since(told) >= FORGOTTEN)
+    }
+
+    /// A host is none any more. Who waits for it is judged as any other.
     pub(crate) fn forget(&mut self, host: HostId) {
-        self.0.remove(&host);
+        self.replaced.remove(&host);
+        self.told.remove(&host);
     }
 }
 

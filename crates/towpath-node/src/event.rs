@@ -191,6 +191,14 @@ pub enum NodeEvent {
         /// Who said so.
         host: HostId,
     },
+    /// A host is there, and another daemon with its key asked to be let in from that address: it
+    /// was not.
+    Twice {
+        /// Which host.
+        host: HostId,
+        /// Where the other one is.
+        remote: SocketAddr,
+    },
     /// The log says that this host was deleted from the table.
     Deleted,
     /// What came of a token that this host was to issue or to revoke, by its nonce; in the order in

@@ -55,6 +55,9 @@ pub(crate) struct Hello {
     pub(crate) slots: u16,
     /// What its entry of the host table is to say beside that.
     pub(crate) fields: Fields,
+    /// Which daemon says it ([`crate::NodeConfig::life`]): behind all else, where it is said.
+    #[serde(skip)]
+    pub(crate) life: u64,
 }
 
 /// Why a hello says nothing to us.
@@ -72,7 +75,12 @@ impl Hello {
     /// Its bytes, behind a greeting that any build can read.
     pub(crate) fn encode(&self, build: &str) -> Vec<u8> {
         let (greeting, len) = Greeting { protocol: PROTOCOL, build }.emit();
-        postcard::to_extend(self, greeting[..len].to_vec()).expect("a vector takes any body")
+        let mut bytes =
+            postcard::to_extend(self, greeting[..len].to_vec()).expect("a vector takes any body");
+        if self.life != 0 {
+            bytes.extend_from_slice(&self.life.to_le_bytes());
+        }
+        bytes
     }
 
     /// What a host of the same build says.
@@ -86,8 +94,9 @@ impl Hello {
         if theirs != own {
             return Err(Unread::Build(theirs.to_string()));
         }
-        let (mut hello, _): (Self, _) =
+        let (mut hello, rest): (Self, _) =
             postcard::take_from_bytes(&bytes[len..]).map_err(|_| Unread::Malformed)?;
+        hello.life = rest.first_chunk().map_or(0, |life| u64::from_le_bytes(*life));
         for text in [&mut hello.name, &mut hello.arch] {
             let mut end = text.len().min(NAME_MAX);
             while !text.is_char_boundary(end) {
@@ -117,6 +126,7 @@ mod tests {
                 ([192, 0, 2, 1], 7).into(),
                 ([198, 51, 100, 1], 7).into(),
             ]),
+            life: 0,
         }
     }
 
@@ -137,6 +147,9 @@ mod tests {
         assert_eq!(other, Err(Unread::Build("towpath 1.0 (a), protocol 1".into())));
         assert_eq!(Hello::decode(&bytes[..bytes.len() - 1], "1.0 (a)"), Err(Unread::Malformed));
         assert_eq!(Hello::decode(&bytes[..9], "1.0 (a)"), Err(Unread::Malformed));
+        let drawn = Hello { life: 0x0102_0304_0506_0708, ..hello() };
+        assert_eq!(drawn.encode("1.0 (a)").len(), bytes.len() + 8);
+        assert_eq!(Hello::decode(&drawn.encode("1.0 (a)"), "1.0 (a)"), Ok(drawn));
         // What may be passed over is kept; what may not refuses the hello.
         let mut later = hello();
         later.fields.set(200, b"later").expect("there is room");
@@ -163,6 +176,7 @@ mod tests {
             cpus: u16::MAX,
             slots: u16::MAX,
             fields,
+            life: u64::MAX,
         };
         let len = hello.encode(&"b".repeat(64)).len();
         assert!(len <= towpath_proto::endpoint::HELLO_MAX, "{len} bytes");

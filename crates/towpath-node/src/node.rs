@@ -41,6 +41,7 @@ pub(crate) mod calling;
 pub(crate) mod classes;
 pub(crate) mod commit;
 pub(crate) mod control;
+pub(crate) mod copies;
 pub(crate) mod credit;
 pub(crate) mod data;
 pub(crate) mod deleting;
@@ -549,6 +550,7 @@ impl Machine for Node {
         self.settle_halt(now);
         self.settle_suspects(now);
         self.tell_whom_we_reach(now);
+        self.settle_doubts(now);
         self.settle_farewells(now);
         self.settle_asking(now);
         self.settle_recovery(now);
@@ -585,6 +587,7 @@ impl Machine for Node {
             self.lead.halt_at.filter(|at| *at != Instant::NEVER),
             self.lead.suspects.at,
             self.voting.look_at,
+            self.doubts_due(),
             self.watch.asking_until,
             self.lead.farewells.values().min().copied(),
             self.lead.recovery.as_ref().map(|r| r.until),

@@ -57,6 +57,8 @@ pub(crate) struct Conn {
     pub(crate) host: Option<HostId>,
     /// Under which key the peer came.
     pub(crate) key: Option<HostKey>,
+    /// Which daemon it is, if it has said so.
+    pub(crate) life: u64,
     pub(crate) lanes: Lanes,
     /// The host has not been told yet who it is: until that has arrived, nothing else may, and
     /// channels do not wait for each other.
@@ -99,8 +101,8 @@ pub(crate) struct Peers {
 
 impl Conn {
     /// One that has come to stand under a key.
-    pub(crate) fn under(key: HostKey) -> Self {
-        Self { key: Some(key), ..Self::default() }
+    pub(crate) fn under(key: HostKey, life: u64) -> Self {
+        Self { key: Some(key), life, ..Self::default() }
     }
 
     /// Hands what is to be said along to the transport; true: there was no memory for it. What

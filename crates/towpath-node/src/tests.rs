@@ -9,6 +9,7 @@ mod channels;
 mod commit;
 mod contact;
 mod contents;
+mod copying;
 mod data;
 mod deleting;
 mod disk;
@@ -144,6 +145,7 @@ fn node() -> (Node, HostId, HeapMemory) {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     };
     let mut node = Node::found(config, Box::new(Mute), Rng::new(1, 2), [7; 32]);

@@ -467,6 +467,7 @@ pub fn run(options: &DaemonOptions, ready: &mut dyn FnMut(&Started)) -> Result<(
         paced: options.link_rate.is_some(),
         voters: options.voters.or(saved.as_ref().map(Saved::voters)).unwrap_or(VOTERS_DEFAULT),
         keeps_table: true,
+        life: u64::from_le_bytes(*RealCrypto::generate_secret().first_chunk().expect("32 bytes")),
         proto: proto_config(options, saved.as_ref(), standby(&options.listen, &options.standby)?),
     };
     let node = beginning::node(options, config, crypto, clock.now(), saved)?;

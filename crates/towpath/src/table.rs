@@ -211,6 +211,7 @@ mod tests {
             paced: false,
             voters: 1,
             keeps_table: false,
+            life: 0,
             proto: towpath_proto::Config::default(),
         };
         let crypto = RealCrypto::new(RealCrypto::generate_secret());

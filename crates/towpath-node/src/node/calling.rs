@@ -124,6 +124,7 @@ impl Node {
             cpus: self.config.cpus,
             slots: self.config.slots,
             fields: self.own_fields(purpose),
+            life: self.config.life,
         }
     }
 
@@ -156,6 +157,11 @@ impl Node {
             && let Some(kept) = KeptTo::parse(&refusal.text)
         {
             self.starts_again(now, host, kept);
+        }
+        if let ConnectFailure::Refused(refusal) = &failure
+            && refusal.code == refusal::COPIED
+        {
+            self.runs_elsewhere(refusal);
         }
         if let Some(wait) = self.goes_on_trying(now, host, &failure) {
             // It may have been given up with what failed.

@@ -1,6 +1,7 @@
 //! Joining, leaving, losing hosts: everything that changes or reads the control log.
 
 use alloc::string::String;
+use core::net::SocketAddr;
 
 use towpath_proto::association::End;
 use towpath_proto::endpoint::Answer;
@@ -17,7 +18,7 @@ use super::Node;
 use super::standing::RETRY_LEADER;
 use crate::commit::Waiting;
 use crate::config::{reason, refusal, token_psk};
-use crate::copies::CERTAIN;
+use crate::copies::{CERTAIN, Doubt};
 use crate::event::{DeleteError, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
 use crate::joining::{NOT_LEADER, Reason, Referral};
@@ -29,17 +30,43 @@ impl Node {
         &mut self,
         now: Instant,
         id: AssociationId,
+        (key, remote): (HostKey, SocketAddr),
+        admission: Admission,
+        hello: &[u8],
+    ) {
+        if let Ok(said) = Hello::decode(hello, &self.config.build)
+            && said.life != 0
+        {
+            let (since, look_at, hello) = (now, now, hello.to_vec());
+            let doubt = Doubt { id, key, admission, remote, hello, since, look_at };
+            if self.doubts(now, doubt, &said) {
+                return;
+            }
+        }
+        self.judge_incoming(now, id, key, admission, hello);
+    }
+
+    /// Lets somebody in, or not.
+    pub(crate) fn judge_incoming(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
         key: HostKey,
         admission: Admission,
         hello: &[u8],
     ) {
         let verdict = match Hello::decode(hello, &self.config.build) {
             Err(unread) => Err(self.cannot_read(&unread)),
+            Ok(hello) if key == self.endpoint.public_key() && self.is_own_copy(&hello) => {
+                Err((refusal::COPIED, "a daemon with this host's key runs here".into()))
+            }
             Ok(_) if key == self.endpoint.public_key() => {
                 Err((refusal::SELF, "a host cannot connect to itself".into()))
             }
-            Ok(Hello { purpose: Purpose::Ended(host), .. }) => {
-                self.hear_of_end(now, &key, host);
+            Ok(Hello { purpose: Purpose::Ended(host), life, .. }) => {
+                if self.has_another(&key, life).is_none() {
+                    self.hear_of_end(now, &key, host);
+                }
                 Err((refusal::NOTED, "noted".into()))
             }
             Ok(hello)
@@ -54,7 +81,18 @@ impl Node {
                 })
             }
         };
-        let psk = match (&admission, &self.voting.vm_key) {
+        self.answer_incoming(now, id, &admission, verdict);
+    }
+
+    /// Says to somebody that it is let in, as which host if it is one, or why not.
+    pub(crate) fn answer_incoming(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        admission: &Admission,
+        verdict: Result<Option<HostId>, (u16, String)>,
+    ) {
+        let psk = match (admission, &self.voting.vm_key) {
             (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
                 token_psk(self.endpoint.crypto(), vm_key, *expiry_unix_s, nonce)
             }
@@ -63,7 +101,7 @@ impl Node {
         match verdict {
             Ok(host) => {
                 if let Admission::Token { nonce, .. } = admission {
-                    self.lead.asking.begins(id, nonce);
+                    self.lead.asking.begins(id, *nonce);
                 }
                 let hello = self.hello(self.purpose().unwrap_or(Purpose::Join));
                 let hello = hello.encode(&self.config.build);

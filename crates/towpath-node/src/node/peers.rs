@@ -58,8 +58,8 @@ impl Node {
         memory: &mut dyn Memory,
     ) {
         match event {
-            EndpointEvent::Incoming { id, key, admission, hello, .. } => {
-                self.handle_incoming(now, id, key, admission, &hello);
+            EndpointEvent::Incoming { id, key, admission, remote, hello } => {
+                self.handle_incoming(now, id, (key, remote), admission, &hello);
             }
             EndpointEvent::Connected { id, key, hello, initiator } => {
                 self.handle_connected(now, id, key, &hello, initiator, memory);
@@ -82,7 +82,8 @@ impl Node {
         initiator: bool,
         memory: &mut dyn Memory,
     ) {
-        self.peers.conns.insert(id, Conn::under(key));
+        let life = Hello::decode(hello, &self.config.build).map_or(0, |hello| hello.life);
+        self.peers.conns.insert(id, Conn::under(key, life));
         if !initiator {
             self.offer_paths(id);
         }

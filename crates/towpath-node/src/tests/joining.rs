@@ -214,6 +214,7 @@ fn hello(purpose: Purpose) -> Hello {
         cpus: 1,
         slots: 1,
         fields: Fields::default(),
+        life: 0,
     }
 }
 

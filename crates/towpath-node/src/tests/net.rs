@@ -90,6 +90,7 @@ pub(super) fn config(index: usize, name: &str) -> NodeConfig {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     }
 }

@@ -516,6 +516,12 @@ impl Association {
         self.liveness.ask(now);
     }
 
+    /// Asks the peer for a sign of life, whenever it last gave one, unless it was asked within
+    /// `gap`.
+    pub fn ask_again(&mut self, now: Instant, gap: Duration) {
+        self.liveness.ask_again(now, gap);
+    }
+
     /// True when [`Association::replenish`] is wanted.
     pub fn wants_keys(&self) -> bool {
         self.is_open() && self.identity.keys.is_short()

@@ -204,6 +204,13 @@ impl Liveness {
         }
     }
 
+    /// The same, whenever it was heard, unless it was asked within `gap`.
+    pub(super) fn ask_again(&mut self, now: Instant, gap: Duration) {
+        if now >= self.asked + gap {
+            self.want_ask(now);
+        }
+    }
+
     /// An authentic packet came that never came before. True where the peer had been silent.
     pub(super) fn heard(&mut self, now: Instant) -> bool {
         self.heard = now;
@@ -428,6 +435,17 @@ mod tests {
             assert_eq!(when, at(lost_after), "late by {lag} ms");
             assert!(matches!(end, End::Silent { .. }) || lag == 9000, "{end:?}");
         }
+    }
+
+    #[test]
+    fn one_that_was_heard_just_now_is_asked_again_only_where_that_is_wanted() {
+        let mut l = asked_at_zero();
+        l.heard(at(1));
+        l.ask(at(100));
+        l.ask_again(at(49), Duration::from_millis(50));
+        assert!(!l.wants_ask());
+        l.ask_again(at(50), Duration::from_millis(50));
+        assert!(l.wants_ask());
     }
 
     #[test]

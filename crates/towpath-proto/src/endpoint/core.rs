@@ -256,6 +256,14 @@ impl Endpoint {
         }
     }
 
+    /// The same, however lately it gave one: see [`Association::ask_again`].
+    pub fn ask_again(&mut self, now: Instant, id: AssociationId, gap: Duration) {
+        if let Some(a) = self.open_mut(id) {
+            a.ask_again(now, gap);
+            self.touch(id);
+        }
+    }
+
     /// Closes an association, or gives a handshake up.
     pub fn close(
         &mut self,

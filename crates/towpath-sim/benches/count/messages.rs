@@ -58,6 +58,7 @@ fn config(index: usize) -> NodeConfig {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     }
 }

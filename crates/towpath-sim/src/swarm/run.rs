@@ -273,6 +273,7 @@ impl<'a> Run<'a> {
             paced: false,
             voters: 1,
             keeps_table: false,
+            life: 0,
             proto: proto.clone(),
         };
         let rng = |host: usize| Rng::new(seed, 1000 + host as u64);

@@ -67,6 +67,7 @@ impl Bench {
             paced: false,
             voters: 1,
             keeps_table: false,
+            life: 0,
             proto: Config::default(),
         };
         let crypto = Box::new(StandIn::new(Rng::new(1, 1)));

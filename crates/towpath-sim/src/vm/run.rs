@@ -132,6 +132,7 @@ impl<'a> Run<'a> {
             paced: false,
             voters: scenario.voters,
             keeps_table: scenario.starts_again(),
+            life: 0,
             proto: proto.clone(),
         };
         let key = crypto(seed, 0).public_key();

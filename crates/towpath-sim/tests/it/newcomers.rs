@@ -37,6 +37,7 @@ fn join(vm: &mut Vm, host: usize, invitation: towpath_node::Invitation, build: &
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     };
     let (key, others) = (crypto(0).public_key(), Vec::new());

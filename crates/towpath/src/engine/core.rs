@@ -142,6 +142,15 @@ fn copied(host: HostId) -> String {
     )
 }
 
+/// The same, where the other one was not let in.
+fn twice(host: HostId, remote: SocketAddr) -> String {
+    format!(
+        "host {host} is there, and another daemon with its key asks to be let in from {remote}: it \
+         is not\nhint: that one runs from a copy of the host's directory: remove the copy, and let \
+         that machine join with a token of its own"
+    )
+}
+
 /// A node on real sockets.
 pub struct Engine {
     pub(super) node: Node,
@@ -456,6 +465,7 @@ impl Engine {
             NodeEvent::Returning { hosts } => log!("{}", returning(hosts)),
             NodeEvent::Begins => log!("{BEGINS}"),
             NodeEvent::Copied { host } => log!("{}", copied(host)),
+            NodeEvent::Twice { host, remote } => log!("{}", twice(host, remote)),
             NodeEvent::Deleted => {
                 log!("deleted from the host table");
                 self.pending.is_deleted = true;
