@@ -243,8 +243,9 @@ impl ControlState {
             }
         }
         while self.registry.poll().is_some() {}
-        // Whoever kept these bytes has ended.
-        self.registry.released();
+        // Who kept these bytes finds out what is named still.
+        let released = self.registry.released();
+        self.answers.released_by_mail(released);
         self.answers.released();
         self.promises.may_be_behind(self.hosts.table());
         self

@@ -197,6 +197,29 @@ fn what_was_taken_out_of_a_mailbox_is_kept_until_whoever_took_it_has_it() {
 }
 
 #[test]
+fn what_only_an_answer_names_after_a_new_life_goes_with_the_answer() {
+    let mut state = founded();
+    let me = state.leader();
+    let [owner, reader] = [1, 2].map(|n| me.task(n).unwrap());
+    let kept = Kept { holder: me, number: 1, len: 300_000, crc: 0 };
+    let by = |asker, op| {
+        let serial = Serial { this: 1, open: 1 };
+        Command::Ask(Ask { asker, number: 1, serial, op })
+    };
+    let (rules, content) = (MailRules::default(), Body::Kept(kept));
+    let put = RegistryOp::Put { name: "m".into(), index: None, rules, format: 0, content };
+    let (name, wait) = ("m".into(), false);
+    let get = RegistryOp::Get { name, index: None, from: 0, delete: false, wait };
+    state.apply(1, by(owner, put));
+    state.apply(2, by(reader, get));
+    // The owner has ended, its entry with it; the reader may still ask for its answer.
+    let like = ControlState::from_snapshot(state.snapshot().clone());
+    let mut next = like.with_tasks_of(state, |task| task == reader);
+    assert_eq!(next.kept(), BTreeSet::from([kept]));
+    assert_eq!(next.apply(3, Command::TaskOver(reader)), [Effect::Released(kept)]);
+}
+
+#[test]
 fn the_latest_deleted_hosts_are_remembered_until_they_are_up_again() {
     let mut state = founded();
     let (mut at, mut ids) = (0, Vec::new());
