@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use towpath_proto::AssociationId;
 use towpath_vm::control::{Command, Commits, Leave, Ticket};
-use towpath_vm::registry::Kept;
+use towpath_vm::registry::{Kept, Serial};
 use towpath_vm::talk::{Answer, Fault};
 use towpath_wire::{HostId, TaskId};
 
@@ -231,7 +231,7 @@ pub(crate) enum Waiting {
     Task(TaskId, u64, Answer),
     /// A task that asked the registry: its answer is an effect. What is kept of its question is the
     /// state's once that is committed.
-    Asker(TaskId, u64, Option<Kept>),
+    Asker(TaskId, (u64, Serial), Option<Kept>),
 }
 
 #[cfg(test)]
@@ -272,7 +272,7 @@ mod tests {
         for t in 2..=4 {
             assert_eq!(fill(&mut all, &mut n, asks(1, t)), (1024, of_task.clone()));
         }
-        let asker = |n| Waiting::Asker(task(1, 5), n, None);
+        let asker = |n| Waiting::Asker(task(1, 5), (n, Serial::default()), None);
         assert_eq!(fill(&mut all, &mut n, asker), (0, of_host.clone()));
         assert_eq!(fill(&mut all, &mut n, |_| Waiting::Holds(host(1))), (0, of_host.clone()));
         for _ in 0..3 {
@@ -348,7 +348,7 @@ mod tests {
         let (mut all, mut log) = (Proposals::default(), Alone::default());
         let over = Command::TaskOver(task(1, 1));
         all.state(&mut log, over.clone());
-        all.wait(Ticket(99), Waiting::Asker(task(1, 1), 1, None));
+        all.wait(Ticket(99), Waiting::Asker(task(1, 1), (1, Serial::default()), None));
         all.state(&mut log, over.clone());
         let Some(Outcome::Committed(_, first, _)) = log.poll() else { panic!("it is decided") };
         all.decided(first);

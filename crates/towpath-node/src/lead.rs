@@ -5,6 +5,7 @@ use crate::commit::Proposals;
 use crate::invitations::Asking;
 use crate::node::deleting::Turn;
 use crate::node::promising::Orphans;
+use crate::refused::Refused;
 use crate::restore::Recovery;
 use crate::sharing::Sharing;
 use crate::suspects::Suspects;
@@ -32,6 +33,7 @@ pub(crate) struct Lead {
     pub(crate) alone: Box<dyn Commits>,
     pub(crate) proposals: Proposals,
     pub(crate) sharing: Sharing,
+    pub(crate) refused: Refused,
     pub(crate) asking: Asking,
     /// Hosts that are gone, and when what was promised to them is over.
     pub(crate) orphans: Orphans,
@@ -70,6 +72,7 @@ impl Default for Lead {
             alone: Box::new(Alone::default()),
             proposals: Proposals::default(),
             sharing: Sharing::default(),
+            refused: Refused::default(),
             asking: Asking::default(),
             orphans: Orphans::new(),
             say_at: None,

@@ -16,6 +16,7 @@
 //! | `joining`, `standing` | a join under way; a host and its leader, over silences |
 //! | `lead` | what only a leader has: |
 //! | `commit`, `contents`, `sharing` | what the log was asked for, who waits; what it only names |
+//! | `refused` | what is to be asked before what came behind it |
 //! | `ledger` | what is decided, or kept of what all decide, on its way to a disk |
 //! | `voters`, `voting` | who is to keep the log, and one of those that do |
 //! | `ticking`, `saying` | when that one wakes up, and by which way it says what |
@@ -56,8 +57,9 @@ pub mod explain;
 pub mod invitations;
 pub mod links;
 pub mod node;
+pub mod refused;
 pub mod relay;
-pub mod restore;
+mod restore;
 pub mod room;
 
 mod broken;

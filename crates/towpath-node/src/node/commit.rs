@@ -200,7 +200,10 @@ impl Node {
                 self.tell_promised(now, *host, *number, Err(why));
             }
             Some(Waiting::Task(task, number, _)) => self.reply(now, *task, *number, Err(why)),
-            Some(Waiting::Asker(task, number, kept)) => {
+            Some(Waiting::Asker(task, (number, serial), kept)) => {
+                if matches!(why, Fault::Frozen(_)) {
+                    self.lead.refused.add(*task, *serial);
+                }
                 if let Some(kept) = kept {
                     self.content_dropped(now, kept);
                 }

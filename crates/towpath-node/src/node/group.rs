@@ -26,6 +26,9 @@ impl Node {
         (number, serial): (u64, Serial),
         op: RegistryOp,
     ) {
+        if self.lead.refused.comes_first(asker, serial) {
+            return self.refuse_for_now(now, asker, (number, serial));
+        }
         let (Some(me), Some(log)) = (self.me, &self.log) else { return };
         self.voting.contents.begin(|| {
             let own = log.kept().into_iter().filter(|kept| kept.holder == me);
@@ -35,6 +38,18 @@ impl Node {
             Ok((op, kept)) => self.ask_log(now, asker, Held { number, serial, op, kept }),
             Err(fault) => self.reply(now, asker, number, Err(fault)),
         }
+    }
+
+    /// Its host asks again, in the same order.
+    pub(crate) fn refuse_for_now(
+        &mut self,
+        now: Instant,
+        asker: TaskId,
+        (number, serial): (u64, Serial),
+    ) {
+        self.lead.refused.add(asker, serial);
+        let fault = self.frozen();
+        self.reply(now, asker, number, Err(fault));
     }
 
     /// An answer of the registry goes to those who asked.
@@ -63,6 +78,7 @@ impl Node {
             return;
         }
         self.drop_held(now, |held| held == task);
+        self.lead.refused.forget_task(task);
         if let Some(recovery) = &mut self.lead.recovery {
             // A host that has not said yet which of its tasks asked does not name this one then.
             recovery.registered.get_mut(&from).map(|tasks| tasks.remove(&task));
@@ -74,6 +90,7 @@ impl Node {
     /// The connection to a host is over: what its tasks waited for cannot reach them.
     pub(crate) fn registry_forget_waits(&mut self, now: Instant, host: HostId) {
         self.drop_held(now, |held| held.host() == host);
+        self.lead.refused.forget_host(host);
         if self.is_registered(host, None) {
             self.propose(now, Command::ForgetWaits(host));
         }

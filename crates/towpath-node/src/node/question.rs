@@ -289,10 +289,11 @@ impl Node {
         }
         let leads = self.leads();
         let answer = match question {
-            // What is the leader's to decide, nobody else does, whoever asks.
-            Question::Registry(_) | Question::DeleteHosts(_) | Question::Halt if !leads => {
-                Err(self.frozen())
+            Question::Registry(_) if !leads => {
+                return self.refuse_for_now(now, asker, (number, serial));
             }
+            // What is the leader's to decide, nobody else does, whoever asks.
+            Question::DeleteHosts(_) | Question::Halt if !leads => Err(self.frozen()),
             Question::Tasks(_) => Ok(Answer::Tasks(self.infos(now))),
             Question::Task(task) => match self.info(now, task) {
                 Some(info) => Ok(Answer::Tasks(alloc::vec![info])),

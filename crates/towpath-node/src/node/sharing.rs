@@ -35,8 +35,8 @@ impl Node {
             }
             Err(limit) => {
                 self.lead.proposals.refused += 1;
-                let Held { number, kept, .. } = asks;
-                self.dropped(now, Some(&Waiting::Asker(task, number, kept)), limit);
+                let waiting = Waiting::Asker(task, (asks.number, asks.serial), asks.kept);
+                self.dropped(now, Some(&waiting), limit);
             }
         }
     }
@@ -44,7 +44,7 @@ impl Node {
     fn ask_log_now(&mut self, now: Instant, asker: TaskId, asks: Held) {
         let Held { number, serial, op, kept } = asks;
         let ask = Command::Ask(Ask { asker, number, serial, op });
-        self.propose_for(now, ask, Waiting::Asker(asker, number, kept));
+        self.propose_for(now, ask, Waiting::Asker(asker, (number, serial), kept));
     }
 
     /// Nobody needs the content any more.
@@ -133,7 +133,7 @@ impl Node {
     fn share_no_more(&mut self, now: Instant) {
         let why = self.frozen();
         for (task, asks) in core::mem::take(&mut self.lead.sharing).drop_of(|_| true) {
-            let waiting = Waiting::Asker(task, asks.number, asks.kept);
+            let waiting = Waiting::Asker(task, (asks.number, asks.serial), asks.kept);
             self.dropped(now, Some(&waiting), why.clone());
         }
     }
