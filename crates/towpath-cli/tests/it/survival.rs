@@ -33,7 +33,11 @@ impl Founder {
     }
 
     fn start_at(vm: &Vm, listen: &str) -> Self {
-        let mut child = Self::command(vm, listen).spawn().unwrap();
+        Self::of(Self::command(vm, listen))
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -358,6 +362,58 @@ fn a_crowd_of_daemons_on_a_busy_machine_loses_nobody() {
     let lost = |e: &&HostEvent| matches!(e, HostEvent::Lost(_) | HostEvent::LeaderLost(_));
     let lost = news.iter().filter(lost).count();
     assert_eq!((lost, hosts(&vm).len()), (0, crowd.parse().unwrap()));
+}
+
+/// A copy of all that the hosts of a machine have on their disks.
+fn copy_of(vm: &Vm) -> Vm {
+    let copy = Vm::new();
+    let all = vm.dir.path().join(".");
+    let copied = Command::new("cp").arg("-r").arg(all).arg(copy.dir.path()).status().unwrap();
+    assert!(copied.success());
+    for name in ["sock", "task.sock", "lock"] {
+        std::fs::remove_file(copy.vm_dir().host(1).join(name)).unwrap();
+    }
+    let private = Command::new("chmod").args(["-R", "go-rwx"]).arg(copy.dir.path()).status();
+    assert!(private.unwrap().success());
+    copy
+}
+
+#[test]
+fn a_copy_of_a_directory_is_not_let_in_while_its_host_is_there_and_says_so() {
+    for voters in ["1", "3"] {
+        let vm = Vm::new();
+        assert!(vm.towpath(&["init"]).status.success());
+        let mut founder = Founder::command(&vm, "127.0.0.1:0");
+        founder.args(["--voters", voters]);
+        let founder = Founder::of(founder);
+        join(&vm);
+        join(&vm);
+        let (mut a, mut b) = (task(&vm, 2), task(&vm, 3));
+        let before = hosts(&vm);
+        let (begin, count) = (Instant::now(), voters.parse().unwrap());
+        while vm.client(1).info().unwrap().voters.len() < count && count > 1 {
+            assert!(begin.elapsed() < PROMPT);
+            std::thread::yield_now();
+        }
+        let copy = copy_of(&vm);
+        let mut second = Founder::command(&copy, "127.0.0.1:0");
+        let mut second = second.args(["--voters", voters]).spawn().unwrap();
+        let begin = Instant::now();
+        while second.try_wait().unwrap().is_none() {
+            assert!(begin.elapsed() < PROMPT || second.kill().is_err(), "it runs");
+            std::thread::yield_now();
+        }
+        let out = second.wait_with_output().unwrap();
+        let said = text(&out.stderr);
+        let at = format!("runs at {}, and answers", founder.addr);
+        assert!(!out.status.success() && said.contains(&at), "{voters}: {said}");
+        assert!(said.contains("hint: one of the two runs from a copy"), "{said}");
+        assert_eq!(hosts(&vm), before, "nobody was lost");
+        talk(&mut a, &mut b, 1);
+        let log = std::fs::read_to_string(vm.vm_dir().host(2).join("daemon.log")).unwrap();
+        assert!(log.contains("another daemon with its key asks to be let in"), "{log}");
+        founder.die(&vm);
+    }
 }
 
 /// What is in the mailbox `m` for all to take.

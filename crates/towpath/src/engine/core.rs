@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use towpath_io::{Clock, UdpLink};
+use towpath_node::config::refusal;
 use towpath_node::egress::Reservation;
-use towpath_node::{Node, NodeEvent};
+use towpath_node::{JoinFailure, Node, NodeEvent};
 use towpath_proto::{HeapMemory, Machine};
 use towpath_task::place::SOCKET_VAR;
 use towpath_vm::Action;
@@ -95,13 +96,16 @@ pub enum EngineError {
         /// What it says.
         why: io::Error,
     },
+    /// Another daemon has this host's key.
+    #[error("this host is not taken in: {0}")]
+    Copied(String),
     /// The host could not join.
     #[error("cannot join the virtual machine at {addr}: {failure}")]
     Join {
         /// Where.
         addr: SocketAddr,
         /// Why.
-        failure: towpath_node::JoinFailure,
+        failure: JoinFailure,
     },
 }
 
@@ -530,7 +534,16 @@ impl Engine {
         self.node.reserved(now, asked.of, outcome, &mut self.memory);
     }
 
-    fn join_failed(&self, failure: towpath_node::JoinFailure) -> EngineError {
+    fn join_failed(&self, failure: JoinFailure) -> EngineError {
+        let one = match &failure {
+            JoinFailure::NoneOf { failure, .. } => failure,
+            failure => failure,
+        };
+        if let JoinFailure::Refused(r) = one
+            && r.code == refusal::COPIED
+        {
+            return EngineError::Copied(r.text.clone());
+        }
         let addr = self.node.join_addr().unwrap_or(([0, 0, 0, 0], 0).into());
         EngineError::Join { addr, failure }
     }
