@@ -158,6 +158,17 @@ impl Machine {
         Ok(())
     }
 
+    /// Lets nothing be made or replaced in its home any more: a disk is not made read-only while
+    /// files are open on it that are written.
+    pub(super) fn read_only(&self, on: bool) -> Checked<()> {
+        let home = self.home();
+        let mut command = Command::new("find");
+        command.arg(&home).args(["-type", "d", "-exec", "chattr"]);
+        let out = command.args([if on { "+i" } else { "-i" }, "{}", "+"]).output();
+        let good = out.as_ref().is_ok_and(|out| out.status.success());
+        good.then_some(()).ok_or_else(|| format!("chattr: {out:?}"))
+    }
+
     /// Ends its daemon; nothing of it may be left.
     pub(super) fn down(&self, net: &Net) -> Checked<()> {
         self.ok(&["down"])?;

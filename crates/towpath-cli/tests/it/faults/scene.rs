@@ -77,7 +77,8 @@ fn machine<'m>(machines: &'m [Machine], name: &str) -> &'m Machine {
 /// The daemons, in contact, and a token for more.
 fn together(net: &Net, cell: &Cell, dir: &tempfile::TempDir) -> Checked<(Vec<Machine>, String)> {
     let new = |name: &&'static str| {
-        let small = cell.fault == Fault::FullDisk && cell.role.machine() == *name;
+        let of_disk = matches!(cell.fault, Fault::FullDisk | Fault::ReadOnlyDisk);
+        let small = of_disk && cell.role.machine() == *name;
         Machine::new(net, name, dir.path(), small)
     };
     let machines = cell.role.machines().iter().map(new).collect::<Checked<Vec<Machine>>>()?;
@@ -192,14 +193,18 @@ impl<'a> Scene<'a> {
                 self.net.double(victim, false)
             }
             Fault::Restart => self.restart(),
-            Fault::FullDisk => self.full_disk(),
+            Fault::FullDisk | Fault::ReadOnlyDisk => self.no_disk(),
             Fault::NoDescriptors => self.no_descriptors(),
             Fault::Clock(by_s) => self.wrong_clock(by_s),
         }
     }
 
-    fn full_disk(&self) -> Checked<()> {
-        self.victim().fill(true)?;
+    fn no_disk(&self) -> Checked<()> {
+        let take = |on| match self.cell.fault {
+            Fault::FullDisk => self.victim().fill(on),
+            _ => self.victim().read_only(on),
+        };
+        take(true)?;
         let leader = self.meets_leader();
         if leader {
             self.one_more(&self.token)?;
@@ -209,7 +214,7 @@ impl<'a> Scene<'a> {
         if leader && !unkept()? {
             return Err("`towpath hosts` does not say that the table cannot be kept".into());
         }
-        self.victim().fill(false)?;
+        take(false)?;
         until(PROMPT, || {
             let kept = !(leader && unkept()?);
             kept.then_some(()).ok_or("the table is not kept again".to_owned())

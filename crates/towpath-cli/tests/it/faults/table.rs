@@ -115,6 +115,7 @@ pub(super) enum Fault {
     DuplicateAddress,
     Restart,
     FullDisk,
+    ReadOnlyDisk,
     NoDescriptors,
     /// The wall clock is wrong by so many seconds.
     Clock(i64),
@@ -124,7 +125,7 @@ const HOUR_S: i64 = 3600;
 const YEAR_S: i64 = 31_557_600;
 
 /// Names of faults, the kind before a colon.
-const FAULTS: [(&str, Fault); 26] = [
+const FAULTS: [(&str, Fault); 27] = [
     ("kill", Fault::Kill),
     ("kill-engine", Fault::Kill),
     ("kill-guard", Fault::KillGuard),
@@ -146,6 +147,7 @@ const FAULTS: [(&str, Fault); 26] = [
     ("duplicate-address-3s", Fault::DuplicateAddress),
     ("restart", Fault::Restart),
     ("full-disk", Fault::FullDisk),
+    ("read-only-disk", Fault::ReadOnlyDisk),
     ("no-descriptors", Fault::NoDescriptors),
     ("clock-forth", Fault::Clock(HOUR_S)),
     ("clock-back", Fault::Clock(-HOUR_S)),
