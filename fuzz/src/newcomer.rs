@@ -45,6 +45,7 @@ fn leader() -> Node {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     };
     Node::found(config, Box::new(StandIn::new(Rng::new(1, 1))), Rng::new(1, 2), [7; 32])

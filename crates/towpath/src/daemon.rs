@@ -259,8 +259,8 @@ fn join_hint(e: &EngineError) -> &'static str {
     use towpath_node::JoinFailure;
     use towpath_node::config::refusal;
     if matches!(e, EngineError::Copied(_)) {
-        return "\nhint: one of the two runs from a copy of the other's directory: end that one, and \
-                let its machine join with a token, from a directory of its own";
+        return "\nhint: one of the two runs from a copy of the other's directory: end that one, \
+                and let its machine join with a token, from a directory of its own";
     }
     let EngineError::Join { failure, .. } = e else { return "" };
     match failure {

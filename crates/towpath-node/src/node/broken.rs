@@ -68,7 +68,7 @@ impl Node {
         self.lead.broken.parts(from, host);
         // It may be dead, which the leader finds out by asking.
         match self.peers.up(host) {
-            Some(id) => self.endpoint.ask(now, id),
+            Some(id) => self.endpoint.ask(now, id, None),
             None => self.ensure_connection(now, host),
         }
     }

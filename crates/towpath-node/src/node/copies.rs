@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use towpath_proto::{AssociationId, HostKey, Refusal};
+use towpath_proto::{Association, AssociationId, HostKey, Refusal};
 use towpath_wire::{HostId, Instant};
 
 use super::Node;
@@ -61,7 +61,7 @@ impl Node {
         let hosts: alloc::vec::Vec<HostId> = self.peers.copies.doubts.keys().copied().collect();
         for host in hosts {
             let up = self.peers.up(host);
-            let heard = up.and_then(|up| self.endpoint.association(up)).map(|a| a.heard_at());
+            let heard = up.and_then(|up| self.endpoint.association(up)).map(Association::heard_at);
             let Some(doubt) = self.peers.copies.doubts.get_mut(&host) else { continue };
             if now < doubt.look_at {
                 continue;
@@ -70,7 +70,7 @@ impl Node {
             let over = now.since(doubt.since) >= wait;
             let answers = heard.is_some_and(|at| at > doubt.since + ON_ITS_WAY);
             if let Some(up) = up.filter(|_| !answers && !over) {
-                self.endpoint.ask_again(now, up, ON_ITS_WAY);
+                self.endpoint.ask(now, up, Some(ON_ITS_WAY));
                 continue;
             }
             let Some(doubt) = self.peers.copies.doubts.remove(&host) else { continue };

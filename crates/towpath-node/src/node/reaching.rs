@@ -106,7 +106,7 @@ impl Node {
             return;
         }
         match self.peers.up(host) {
-            Some(id) => self.endpoint.ask(now, id),
+            Some(id) => self.endpoint.ask(now, id, None),
             None if self.voting.voter.is_none() => return,
             None => self.ensure_connection(now, host),
         }

@@ -21,7 +21,7 @@ impl Node {
     /// Asks every connected host that was quiet for a while whether it is there.
     pub fn ask_hosts(&mut self, now: Instant) {
         for id in self.peers.associations() {
-            self.endpoint.ask(now, id);
+            self.endpoint.ask(now, id, None);
         }
         self.watch.asking_until = Some(now + self.lost_after() * 2);
         self.peers.all_dirty();

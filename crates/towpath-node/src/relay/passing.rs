@@ -43,7 +43,8 @@ impl Node {
         }
     }
 
-    /// Passes a piece on to the next host that is there; false: there is no room for that.
+    /// Passes a piece on to the next host that is there; false: there is no room for that, or this
+    /// host cannot reach it, which the origin may.
     /// `base`: the piece that it goes on from.
     fn pass_on(
         &mut self,
@@ -55,11 +56,14 @@ impl Node {
         let (origin, number) = (header.src.host(), placed.number);
         let up = |host: HostId| {
             let entry = self.log.as_ref().and_then(|l| l.table().get(host));
-            entry.is_some_and(|h| h.state == HostState::Up) && !self.is_out_of_reach(host)
+            entry.is_some_and(|h| h.state == HostState::Up)
         };
         let receivers: Vec<_> =
             placed.receivers.into_iter().skip_while(|(task, ..)| !up(task.host())).collect();
         let Some(next) = receivers.first().map(|(task, ..)| task.host()) else { return true };
+        if self.is_out_of_reach(next) {
+            return false;
+        }
         let placed = Placed { receivers, ..placed };
         let room = self.data.relays.passing_bytes < PASSING_MAX;
         let known = self.data.relays.passed_on.get(&(next, origin)).copied();

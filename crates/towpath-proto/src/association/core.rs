@@ -511,15 +511,13 @@ impl Association {
     }
 
     /// Asks the peer for a sign of life, unless it gave one or was asked within
-    /// [`Liveness::keepalive`](crate::config::Liveness::keepalive).
-    pub fn ask(&mut self, now: Instant) {
-        self.liveness.ask(now);
-    }
-
-    /// Asks the peer for a sign of life, whenever it last gave one, unless it was asked within
-    /// `gap`.
-    pub fn ask_again(&mut self, now: Instant, gap: Duration) {
-        self.liveness.ask_again(now, gap);
+    /// [`Liveness::keepalive`](crate::config::Liveness::keepalive); with a `gap` whenever it gave
+    /// one, unless it was asked within that.
+    pub fn ask(&mut self, now: Instant, gap: Option<Duration>) {
+        match gap {
+            Some(gap) => self.liveness.ask_again(now, gap),
+            None => self.liveness.ask(now),
+        }
     }
 
     /// True when [`Association::replenish`] is wanted.

@@ -249,17 +249,9 @@ impl Endpoint {
     }
 
     /// Asks a peer for a sign of life: see [`Association::ask`].
-    pub fn ask(&mut self, now: Instant, id: AssociationId) {
+    pub fn ask(&mut self, now: Instant, id: AssociationId, gap: Option<Duration>) {
         if let Some(a) = self.open_mut(id) {
-            a.ask(now);
-            self.touch(id);
-        }
-    }
-
-    /// The same, however lately it gave one: see [`Association::ask_again`].
-    pub fn ask_again(&mut self, now: Instant, id: AssociationId, gap: Duration) {
-        if let Some(a) = self.open_mut(id) {
-            a.ask_again(now, gap);
+            a.ask(now, gap);
             self.touch(id);
         }
     }

@@ -40,6 +40,7 @@ fn config(host: usize, links: Links) -> NodeConfig {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     }
 }

@@ -51,6 +51,7 @@ fn config(host: usize, world: &World, proto: &Config) -> NodeConfig {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: proto.clone(),
     }
 }

@@ -21,6 +21,7 @@ mod poll;
 mod promises;
 mod remote;
 mod requests;
+mod said;
 mod spawner;
 mod tasks;
 #[cfg(test)]

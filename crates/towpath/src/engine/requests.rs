@@ -10,10 +10,11 @@ use towpath_vm::{Ending, Host, HostState, RequestEvent, RequestId, TaskExit, Tas
 use towpath_wire::{HostId, Instant, TaskId};
 
 use super::clients::{ClientConn, Hangup, REQUESTS_PER_TURN};
-use super::core::{Engine, refuses};
+use super::core::Engine;
 use super::doors::Knock;
 use super::poll::Interest;
 use super::remote::Remote;
+use super::said::refuses;
 use super::turn::Served;
 use super::unclaimed::Unclaimed;
 use crate::keeper::Keeper;

@@ -224,16 +224,16 @@ fn a_question_goes_out_unless_the_peer_was_heard_or_asked_just_now() {
     assert!(at(&net) > Duration::from_millis(500));
     let before = net.sides[0].sent;
     let now = net.now;
-    net.sides[0].association.ask(now);
+    net.sides[0].association.ask(now, None);
     net.run(0);
     assert_eq!(net.sides[0].sent - before, 1);
-    net.sides[0].association.ask(now + Duration::from_millis(499));
+    net.sides[0].association.ask(now + Duration::from_millis(499), None);
     net.run(0);
     assert_eq!(net.sides[0].sent - before, 1, "asked just now");
     net.run(100);
     assert!(at(&net) < Duration::from_millis(100));
     let now = net.now;
-    net.sides[0].association.ask(now);
+    net.sides[0].association.ask(now, None);
     net.run(0);
     assert_eq!(net.sides[0].sent - before, 1, "heard just now");
 }

@@ -61,6 +61,7 @@ fn config(host: usize) -> NodeConfig {
         paced: false,
         voters: 1,
         keeps_table: false,
+        life: 0,
         proto: Config::default(),
     }
 }
