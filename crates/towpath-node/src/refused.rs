@@ -8,10 +8,15 @@ use towpath_wire::{HostId, TaskId};
 
 use crate::commit::PROPOSALS_MAX;
 
-/// Serials by task. Invariants: no task has none; `count` counts them.
+/// So often others are refused for the sake of one that is not asked again: its host may have given
+/// it up. It asks twice a second.
+const TURNS_MAX: u32 = 20;
+
+/// Serials by task, and how often others were refused for them. Invariants: no task has none;
+/// `count` counts them.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    by_task: BTreeMap<TaskId, BTreeSet<u64>>,
+    by_task: BTreeMap<TaskId, (BTreeSet<u64>, u32)>,
     count: usize,
 }
 
@@ -19,37 +24,42 @@ impl Refused {
     /// A question was refused. Of more than so many it is not known any more.
     pub(crate) fn add(&mut self, task: TaskId, serial: Serial) {
         if serial.this != 0 && self.count < PROPOSALS_MAX {
-            self.count += usize::from(self.by_task.entry(task).or_default().insert(serial.this));
+            self.count += usize::from(self.by_task.entry(task).or_default().0.insert(serial.this));
         }
     }
 
     /// A task asks. Whether it is to ask something else first, which it does not know yet.
     pub(crate) fn comes_first(&mut self, task: TaskId, serial: Serial) -> bool {
-        let Some(refused) = self.by_task.get_mut(&task).filter(|_| serial.this != 0) else {
-            return false;
-        };
+        let of_task = self.by_task.get_mut(&task).filter(|_| serial.this != 0);
+        let Some((refused, turns)) = of_task else { return false };
         // What it does not wait for any more, it has an answer to.
         let waits = refused.split_off(&serial.open);
         self.count -= refused.len();
         *refused = waits;
-        self.count -= usize::from(refused.remove(&serial.this));
+        if refused.remove(&serial.this) {
+            self.count -= 1;
+        }
         let first = refused.range(..serial.this).next().is_some();
+        *turns = if first { *turns + 1 } else { 0 };
         if refused.is_empty() {
             self.by_task.remove(&task);
+        } else if *turns > TURNS_MAX {
+            self.forget_task(task);
+            return false;
         }
         first
     }
 
     /// A task is over.
     pub(crate) fn forget_task(&mut self, task: TaskId) {
-        self.count -= self.by_task.remove(&task).map_or(0, |refused| refused.len());
+        self.count -= self.by_task.remove(&task).map_or(0, |(refused, _)| refused.len());
     }
 
     /// The connection to a host is over: it asks all anew.
     pub(crate) fn forget_host(&mut self, host: HostId) {
         if self.count > 0 {
             self.by_task.retain(|task, _| task.host() != host);
-            self.count = self.by_task.values().map(BTreeSet::len).sum();
+            self.count = self.by_task.values().map(|(refused, _)| refused.len()).sum();
         }
     }
 }
@@ -100,6 +110,14 @@ mod tests {
         refused.add(task(1), serial(4, 4));
         refused.forget_task(task(1));
         assert_eq!((refused.by_task.len(), refused.count), (0, 0));
+    }
+
+    #[test]
+    fn what_is_never_asked_again_does_not_keep_others_out() {
+        let mut refused = Refused::default();
+        refused.add(task(1), serial(4, 3));
+        let asks = (0..).take_while(|_| refused.comes_first(task(1), serial(9, 3))).count();
+        assert_eq!((asks as u32, refused.count), (TURNS_MAX, 0));
     }
 
     #[test]

@@ -277,6 +277,8 @@ pub(crate) struct Recovery {
     pub(crate) state: Option<Box<ControlState>>,
     /// Tasks that ask about groups and mailboxes, as their hosts say.
     pub(crate) registered: BTreeMap<HostId, BTreeSet<TaskId>>,
+    /// Since when members say that another daemon has this host's key.
+    pub(crate) copied: Option<Instant>,
 }
 
 /// Keys of deleted hosts, and who they were.

@@ -27,6 +27,8 @@ const AHEAD: usize = 1 << 20;
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// So long a new leader waits for those that may have what it lacks.
 const FOUND_WITHIN: Duration = Duration::from_secs(10);
+/// One that does not say what it was asked for in so long is asked what it lacks.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What is known of another one that votes. Invariant: `lacks`, `sent` and `asked` share nothing.
 #[derive(Debug)]
@@ -38,8 +40,9 @@ struct Other {
     lacks: BTreeSet<(bool, Kept)>,
     /// On the way to it.
     sent: BTreeSet<Kept>,
-    /// Asked of it.
+    /// Asked of it, and when something was last, or came.
     asked: BTreeSet<Kept>,
+    asked_at: Instant,
 }
 
 impl Other {
@@ -49,6 +52,14 @@ impl Other {
 
     fn has(&self, kept: &Kept) -> bool {
         self.listed.is_ok() && !self.lacks(kept) && !self.sent.contains(kept)
+    }
+
+    /// It did not take, or give, what it should have: it is told what is needed, after a while, and
+    /// asked what it lacks.
+    fn begin_anew(&mut self, now: Instant) {
+        self.listed = Err(now);
+        self.sent.clear();
+        self.asked.clear();
     }
 
     fn lacks_no_more(&mut self, kept: &Kept) {
@@ -120,8 +131,12 @@ impl Sharing {
         for (host, at) in up {
             let other = self.others.entry(*host).or_insert_with(|| {
                 let (lacks, sent, asked) = Default::default();
-                Other { at: *at, listed: Err(now - ASK_AGAIN), lacks, sent, asked }
+                let listed = Err(now - ASK_AGAIN);
+                Other { at: *at, listed, lacks, sent, asked, asked_at: now }
             });
+            if !other.asked.is_empty() && now >= other.asked_at + ANSWERS_WITHIN {
+                other.begin_anew(now);
+            }
             if let Err(at) = &mut other.listed
                 && now >= *at + ASK_AGAIN
             {
@@ -154,9 +169,13 @@ impl Sharing {
     }
 
     /// Another one says what it lacks.
-    pub(crate) fn lacks(&mut self, host: HostId, which: &[Kept], here: &Contents) {
+    pub(crate) fn lacks(&mut self, now: Instant, host: HostId, which: &[Kept], here: &Contents) {
         let Some(other) = self.others.get_mut(&host) else { return };
-        other.listed = Ok(());
+        if which.iter().any(|kept| other.sent.contains(kept)) {
+            other.begin_anew(now);
+        } else if which.len() != 1 || other.listed.is_err() || !other.asked.contains(&which[0]) {
+            other.listed = Ok(());
+        }
         for kept in which {
             let is_needed = here.has(kept) || self.lacking.contains(kept);
             other.asked.remove(kept);
@@ -168,9 +187,8 @@ impl Sharing {
 
     /// Another one has these now. Those of them that nobody needs any more.
     pub(crate) fn stored(&mut self, host: HostId, which: &[Kept], here: &Contents) -> Vec<Kept> {
-        if let Some(other) = self.others.get_mut(&host) {
-            other.sent.retain(|kept| !which.contains(kept));
-        }
+        let Some(other) = self.others.get_mut(&host) else { return Vec::new() };
+        other.sent.retain(|kept| !which.contains(kept));
         which.iter().filter(|kept| !here.has(kept)).copied().collect()
     }
 
@@ -190,7 +208,7 @@ impl Sharing {
     }
 
     /// What is to be asked of one that has it.
-    pub(crate) fn next_to_ask(&mut self) -> Option<(HostId, Kept)> {
+    pub(crate) fn next_to_ask(&mut self, now: Instant) -> Option<(HostId, Kept)> {
         let asked = |kept: &Kept| self.others.values().any(|other| other.asked.contains(kept));
         let open: Vec<Kept> =
             self.lacking.iter().filter(|kept| !asked(kept)).take(64).copied().collect();
@@ -201,19 +219,25 @@ impl Sharing {
             };
             let (host, other) = self.others.iter_mut().find(has)?;
             other.asked.insert(kept);
+            other.asked_at = now;
             Some((*host, kept))
         })
     }
 
-    /// Whether this host looks for it.
-    pub(crate) fn looks_for(&self, kept: &Kept) -> bool {
+    /// Whether this host looks for it, and has asked that one.
+    pub(crate) fn asked_of(&self, from: HostId, kept: &Kept) -> bool {
         self.lacking.contains(kept)
+            && self.others.get(&from).is_some_and(|other| other.asked.contains(kept))
     }
 
-    /// Another one said it, and it is here now.
-    pub(crate) fn found(&mut self, kept: &Kept) {
+    /// Another one said it.
+    pub(crate) fn found(&mut self, now: Instant, kept: &Kept) {
         self.lacking.remove(kept);
-        self.others.values_mut().for_each(|other| _ = other.asked.remove(kept));
+        for other in self.others.values_mut() {
+            if other.asked.remove(kept) {
+                other.asked_at = now;
+            }
+        }
     }
 
     /// What none of those has that might is looked for no longer. So many keep the log; one that
@@ -223,10 +247,16 @@ impl Sharing {
             return;
         }
         let said = self.others.values().filter(|other| other.listed.is_ok()).count();
-        if keep > 1 && said + 1 >= keep || self.until.is_none_or(|until| now >= until) {
+        // From then on nobody waits for what is still to come.
+        self.until = self.until.filter(|until| now < *until);
+        if keep > 1 && said + 1 >= keep || self.until.is_none() {
             let others = &self.others;
             let may_have = |o: &Other, kept: &Kept| o.has(kept) || o.asked.contains(kept);
-            self.lacking.retain(|kept| others.values().any(|other| may_have(other, kept)));
+            let is_gone = |kept: &Kept| !others.values().any(|other| may_have(other, kept));
+            let gone: Vec<Kept> = self.lacking.iter().filter(|k| is_gone(k)).copied().collect();
+            for kept in &gone {
+                self.is_over(kept);
+            }
         }
     }
 
@@ -261,7 +291,8 @@ impl Sharing {
 
     fn is_ready(&self, asks: &Held, most: impl Fn(&Kept) -> bool) -> bool {
         let reads = matches!(asks.op, RegistryOp::Get { .. });
-        asks.kept.as_ref().is_none_or(most) && (self.lacking.is_empty() || !reads)
+        let looks = self.until.is_some() && !self.lacking.is_empty();
+        asks.kept.as_ref().is_none_or(most) && !(looks && reads)
     }
 
     pub(crate) fn hold(&mut self, task: TaskId, asks: Held) {
@@ -377,7 +408,7 @@ mod tests {
         assert_eq!(sharing.connect(NOW, &up(&[2, 3])), [host(2), host(3)]);
         assert_eq!(sharing.connect(NOW, &up(&[2, 3])), []);
         assert!(!sharing.is_with_most(&kept[0], &voters()), "they have not said");
-        sharing.lacks(host(2), &[], &here);
+        sharing.lacks(NOW, host(2), &[], &here);
         assert!(sharing.is_with_most(&kept[0], &voters()));
         let later = NOW + ASK_AGAIN;
         assert_eq!(sharing.connect(later, &up(&[2, 3])), [host(3)]);
@@ -392,7 +423,7 @@ mod tests {
         let (mut sharing, mut here, kept) = with(4, 400_000);
         sharing.connect(NOW, &up(&[2]));
         assert_eq!(sharing.next_to_send(&here), None, "it has not said what it lacks");
-        sharing.lacks(host(2), &kept, &here);
+        sharing.lacks(NOW, host(2), &kept, &here);
         let (asks, waited) = put(&mut here, 5000);
         sharing.is_new(waited, true);
         sharing.hold(host(9).task(1).expect("a task"), asks);
@@ -421,27 +452,27 @@ mod tests {
         let nothing = Contents::default();
         sharing.begin(NOW, kept.iter().copied().collect(), &nothing);
         sharing.connect(NOW, &up(&[2, 3]));
-        assert_eq!((sharing.next_to_ask(), sharing.waits()), (None, true));
-        sharing.lacks(host(2), &kept[..1], &nothing);
+        assert_eq!((sharing.next_to_ask(NOW), sharing.waits()), (None, true));
+        sharing.lacks(NOW, host(2), &kept[..1], &nothing);
         sharing.give_up(NOW, 3);
-        assert!(sharing.looks_for(&kept[0]), "the third one has not said");
-        assert_eq!(sharing.next_to_ask(), Some((host(2), kept[1])));
-        assert_eq!(sharing.next_to_ask(), None, "two of them are more than 1 MiB");
-        sharing.found(&kept[1]);
-        assert_eq!(sharing.next_to_ask(), Some((host(2), kept[2])));
+        assert!(sharing.lacking.contains(&kept[0]), "the third one has not said");
+        assert_eq!(sharing.next_to_ask(NOW), Some((host(2), kept[1])));
+        assert_eq!(sharing.next_to_ask(NOW), None, "two of them are more than 1 MiB");
+        sharing.found(NOW, &kept[1]);
+        assert_eq!(sharing.next_to_ask(NOW), Some((host(2), kept[2])));
         // It has it no longer.
-        sharing.lacks(host(2), &kept[2..], &nothing);
-        sharing.lacks(host(3), &kept[..1], &nothing);
+        sharing.lacks(NOW, host(2), &kept[2..], &nothing);
+        sharing.lacks(NOW, host(3), &kept[..1], &nothing);
         sharing.give_up(NOW, 3);
-        let looks = |sharing: &Sharing| [0, 1, 2].map(|n| sharing.looks_for(&kept[n]));
+        let looks = |sharing: &Sharing| [0, 1, 2].map(|n| sharing.lacking.contains(&kept[n]));
         assert_eq!(looks(&sharing), [false, false, true]);
-        assert_eq!(sharing.next_to_ask(), Some((host(3), kept[2])));
-        sharing.found(&kept[2]);
+        assert_eq!(sharing.next_to_ask(NOW), Some((host(3), kept[2])));
+        sharing.found(NOW, &kept[2]);
         assert_eq!(sharing.needed(&nothing), []);
         // One that has just begun waits for others to follow, for a while.
         sharing.begin(NOW, kept.iter().copied().collect(), &nothing);
         sharing.give_up(NOW + FOUND_WITHIN / 2, 1);
-        assert!(sharing.looks_for(&kept[0]));
+        assert!(sharing.lacking.contains(&kept[0]));
         sharing.give_up(NOW + FOUND_WITHIN, 1);
         assert_eq!(looks(&sharing), [false; 3]);
         drop(here);
@@ -453,7 +484,7 @@ mod tests {
         let [one, two] = [1, 2].map(|n| host(9).task(n).expect("a task"));
         sharing.connect(NOW, &up(&[2, 3]));
         for slot in [2, 3] {
-            sharing.lacks(host(slot), &[], &here);
+            sharing.lacks(NOW, host(slot), &[], &here);
         }
         let (asks, kept) = put(&mut here, 5000);
         sharing.is_new(kept, true);

@@ -512,7 +512,12 @@ impl Voter {
                 Decided::Snapshot(snapshot) => {
                     // Of a peer of the same build, and checked: else it is not gone on with.
                     match ControlState::decode(&snapshot.state) {
-                        Ok(state) => self.state = state,
+                        Ok(state) => {
+                            let named = state.kept();
+                            let before = self.state.kept().into_iter();
+                            self.released.extend(before.filter(|kept| !named.contains(kept)));
+                            self.state = state;
+                        }
                         Err(_) => self.is_damaged = true,
                     }
                 }

@@ -160,8 +160,9 @@ impl Node {
         }
         if let ConnectFailure::Refused(refusal) = &failure
             && refusal.code == refusal::COPIED
+            && self.runs_elsewhere(now, host, refusal)
         {
-            self.runs_elsewhere(refusal);
+            return;
         }
         if let Some(wait) = self.goes_on_trying(now, host, &failure) {
             // It may have been given up with what failed.

@@ -11,11 +11,16 @@ use crate::config::refusal;
 use crate::copies::Doubt;
 use crate::event::{JoinFailure, NodeEvent};
 use crate::hello::{Hello, Purpose};
+use crate::peers::Contact;
 
 /// How often those are looked at that wait.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What comes sooner may have been on its way for as long: of one that has ended meanwhile.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
+
+/// One that is told that another daemon has its key asks again for so long, so often.
+pub(super) const SURE_AFTER: Duration = Duration::from_secs(2);
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Node {
     /// Whether another daemon with this key is in contact, as far as is known here.
@@ -93,12 +98,22 @@ impl Node {
         self.answer_incoming(now, doubt.id, &doubt.admission, Err((code, text.into())));
     }
 
-    /// A member says that this host runs elsewhere, before this one leads again: it does not.
-    pub(crate) fn runs_elsewhere(&mut self, refusal: &Refusal) {
-        if self.lead.recovery.take().is_some() {
-            self.standing.frozen = true;
-            let failure = JoinFailure::Refused(refusal.clone());
-            self.events.push_back(NodeEvent::JoinFailed(failure));
+    /// A member says that this host runs elsewhere, before this one leads again. It is asked once
+    /// more for a while: what it heard may have been late. True where it is.
+    pub(crate) fn runs_elsewhere(&mut self, now: Instant, host: HostId, refusal: &Refusal) -> bool {
+        let Some(recovery) = &mut self.lead.recovery else { return false };
+        let since = *recovery.copied.get_or_insert(now);
+        if now.since(since) < SURE_AFTER {
+            recovery.until = recovery.until.max(now + SURE_AFTER);
+            let contact = Contact::Waiting { since: now };
+            self.peers.entry(host).contact = contact;
+            self.peers.retries.insert((now + ASK_AGAIN, host));
+            return true;
         }
+        self.lead.recovery = None;
+        self.standing.frozen = true;
+        let failure = JoinFailure::Refused(refusal.clone());
+        self.events.push_back(NodeEvent::JoinFailed(failure));
+        true
     }
 }

@@ -8,6 +8,7 @@ use towpath_vm::{Fields, Host, HostState};
 use towpath_wire::{HostId, Instant};
 
 use super::Node;
+use super::copies::{ASK_AGAIN, SURE_AFTER};
 use super::standing::RETRY_LEADER;
 use crate::config::{JoinTarget, refusal};
 use crate::event::{JoinFailure, NodeEvent};
@@ -74,6 +75,12 @@ impl Node {
             return;
         }
         let failure = j.follow(now, own, failure);
+        let is_copied = matches!(&failure, ConnectFailure::Refused(r) if r.code == refusal::COPIED);
+        if is_copied && now.since(j.since) < SURE_AFTER {
+            // What it heard of the other one may have been late.
+            j.retry_at = Some(now + ASK_AGAIN);
+            return;
+        }
         let code = if let ConnectFailure::Refused(r) = &failure { Some(r.code) } else { None };
         let ends = j.reason == Reason::Kept && code.is_some_and(|code| !asks_on(code));
         if let Some((admission, psk)) = j.token.take_if(|_| ends) {

@@ -70,7 +70,8 @@ impl Node {
             led += apart;
         }
         let (waiting, registered) = (BTreeSet::new(), BTreeMap::new());
-        let recovery = Recovery { waiting, until: now + RECOVER_FOR, led, state, registered };
+        let (until, copied) = (now + RECOVER_FOR, None);
+        let recovery = Recovery { waiting, until, led, state, registered, copied };
         self.lead.recovery = Some(recovery);
         self.take_state(now, snapshot, deleted);
         self.settle_recovery(now);

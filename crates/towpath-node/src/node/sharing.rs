@@ -113,7 +113,7 @@ impl Node {
             }
             self.say_content(now, host, kept);
         }
-        while let Some((host, kept)) = self.lead.sharing.next_to_ask() {
+        while let Some((host, kept)) = self.lead.sharing.next_to_ask(now) {
             self.say_contents(now, host, Said::Asked, [kept].into());
         }
         self.lead.sharing.give_up(now, voters.len() + learners.len());
@@ -164,19 +164,16 @@ impl Node {
             return;
         }
         let Content { kept, bytes } = content;
-        if self.leads() && self.lead.sharing.looks_for(&kept) {
-            if self.voting.contents.take(kept, bytes) {
-                self.lead.sharing.found(&kept);
-                self.share(now);
-            } else {
-                self.malformed += 1;
-            }
+        if self.leads() && self.lead.sharing.asked_of(from, &kept) {
+            self.malformed += u64::from(!self.voting.contents.take(kept, bytes));
+            self.lead.sharing.found(now, &kept);
+            self.share(now);
         } else if self.is_led_by(from) {
-            if self.voting.contents.take(kept, bytes) {
-                self.say_contents(now, from, Said::Stored, [kept].into());
-            } else {
-                self.malformed += 1;
-            }
+            let taken = self.voting.contents.take(kept, bytes);
+            // It has to be told what is needed, or what it was told is not that.
+            let of = if taken { Said::Stored } else { Said::Lacking };
+            self.malformed += u64::from(!taken);
+            self.say_contents(now, from, of, [kept].into());
         } else {
             self.malformed += u64::from(self.was_never_shared());
         }
@@ -215,7 +212,7 @@ impl Node {
                 }
             }
             Said::Lacking => {
-                self.lead.sharing.lacks(from, &which, &self.voting.contents);
+                self.lead.sharing.lacks(now, from, &which, &self.voting.contents);
                 self.share(now);
             }
             Said::Stored => {

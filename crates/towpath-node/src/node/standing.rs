@@ -325,7 +325,10 @@ impl Node {
         let up = |host| self.is_up(host);
         if self.voting.voter.as_ref().is_some_and(|voter| voter.is_sent_nothing(up)) {
             // Those that wrote it have begun again in another life of it.
-            self.keeps_log_no_more();
+            // What it has of long mailbox entries may be all that there is: whoever leads says what
+            // is needed of that.
+            self.voting.voter = None;
+            self.voting.forget_key();
         }
         again
     }

@@ -19,6 +19,7 @@ use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
 use crate::over::Over;
+use crate::refused::Refused;
 use crate::saying::Said;
 use crate::voters::{LogName, Reach, Step};
 use crate::voting::{Voter, Voting};
@@ -104,7 +105,8 @@ impl Node {
 
     pub(crate) fn next_vote(&self) -> Option<Instant> {
         let voter = self.voting.voter.as_ref()?;
-        (!voter.is_alone() || self.wants_voters()).then_some(voter.next_tick())
+        let waits = self.lead.sharing.waits();
+        (!voter.is_alone() || self.wants_voters() || waits).then_some(voter.next_tick())
     }
 
     /// Whether there are others that might keep the log.
@@ -427,6 +429,8 @@ impl Node {
     pub(crate) fn take_lead(&mut self, now: Instant, state: ControlState) {
         let before = self.leader();
         self.lead.forget_judgements();
+        // All ask all that is open anew, in its order.
+        self.lead.refused = Refused::default();
         self.joining = None;
         let left = core::mem::take(&mut self.standing).left;
         self.take_over(now, state);

@@ -78,7 +78,9 @@ fn a_copy_of_a_host_is_not_let_in_and_the_host_does_not_notice() {
     net.sit(Node::join(net.now, living(3, 99), crypto, rng, target));
     net.run(90);
     assert!(!is_refused(&mut net, 3), "what it said before may still come");
-    net.run(1000);
+    net.run(1500);
+    assert!(!is_refused(&mut net, 3), "that may have been late: it asks again");
+    net.run(2500);
     assert!(is_refused(&mut net, 3));
     let host = net.id(1);
     let told = net.events(0);
