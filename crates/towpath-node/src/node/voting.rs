@@ -19,7 +19,6 @@ use super::restore::RETURN_FOR;
 use crate::event::{NodeEvent, VoterSeen, VotersSeen};
 use crate::ledger::Ledger;
 use crate::over::Over;
-use crate::refused::Refused;
 use crate::saying::Said;
 use crate::voters::{LogName, Reach, Step};
 use crate::voting::{Voter, Voting};
@@ -429,8 +428,6 @@ impl Node {
     pub(crate) fn take_lead(&mut self, now: Instant, state: ControlState) {
         let before = self.leader();
         self.lead.forget_judgements();
-        // All ask all that is open anew, in its order.
-        self.lead.refused = Refused::default();
         self.joining = None;
         let left = core::mem::take(&mut self.standing).left;
         self.take_over(now, state);
