@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use towpath_proto::AssociationId;
-use towpath_vm::registry::{Body, Kept, Serial};
+use towpath_vm::registry::{BYTES_OF_TASK_MAX, Body, Kept, Serial};
 use towpath_vm::talk::{Fault, RegistryOp};
 use towpath_wire::{HostId, Instant, TaskId};
 
@@ -29,11 +29,14 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 const FOUND_WITHIN: Duration = Duration::from_secs(10);
 /// One that does not say what it was asked for in so long is asked what it lacks.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+/// One that is to vote is waited for so long until it has what nobody waits for.
+const CATCHES_UP_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is known of another one that votes. Invariant: `lacks`, `sent` and `asked` share nothing.
 #[derive(Debug)]
 struct Other {
     at: AssociationId,
+    since: Instant,
     /// It has said what it lacks; else when it was asked.
     listed: Result<(), Instant>,
     /// What it lacks; what somebody waits for comes first.
@@ -132,7 +135,7 @@ impl Sharing {
             let other = self.others.entry(*host).or_insert_with(|| {
                 let (lacks, sent, asked) = Default::default();
                 let listed = Err(now - ASK_AGAIN);
-                Other { at: *at, listed, lacks, sent, asked, asked_at: now }
+                Other { at: *at, since: now, listed, lacks, sent, asked, asked_at: now }
             });
             if !other.asked.is_empty() && now >= other.asked_at + ANSWERS_WITHIN {
                 other.begin_anew(now);
@@ -145,6 +148,14 @@ impl Sharing {
             }
         }
         ask
+    }
+
+    /// Whether one that is to vote has all that has been here for longer, or has had the time.
+    pub(crate) fn has_caught_up(&self, now: Instant, host: HostId, here: &Contents) -> bool {
+        let is_old = |(nobody_waits, kept): &(bool, Kept)| *nobody_waits && here.has(kept);
+        let behind = |other: &Other| other.listed.is_err() || other.lacks.iter().any(is_old);
+        let is_behind = |o: &Other| now.since(o.since) < CATCHES_UP_WITHIN && behind(o);
+        !self.begun || self.others.get(&host).is_some_and(|other| !is_behind(other))
     }
 
     /// What those that vote are to keep.
@@ -261,8 +272,14 @@ impl Sharing {
     }
 
     /// Whether there is room for what a task asks; else the limit that it meets.
-    pub(crate) fn room(&self, task: TaskId) -> Result<(), Fault> {
+    pub(crate) fn room(&self, task: TaskId, kept: Option<Kept>) -> Result<(), Fault> {
         let of_task = self.held.get(&task).map_or(0, VecDeque::len);
+        let kept =
+            self.held.get(&task).into_iter().flatten().filter_map(|asks| asks.kept).chain(kept);
+        if kept.map(|kept| kept.len as usize).sum::<usize>() > BYTES_OF_TASK_MAX {
+            let what = "bytes of one task's mailbox entries that wait for the log".into();
+            return Err(Fault::Limit { what, limit: BYTES_OF_TASK_MAX as u64 });
+        }
         let host = task.host();
         let of_host = self.held.range(host.task(1).unwrap_or(task)..);
         let of_host = of_host.take_while(|(t, _)| t.host() == host).map(|(_, h)| h.len()).sum();
@@ -503,10 +520,40 @@ mod tests {
     }
 
     #[test]
+    fn a_tasks_entries_that_wait_have_a_share_of_the_bytes() {
+        let (mut sharing, mut here, _) = with(0, 0);
+        let [one, two] = [1, 2].map(|n| host(9).task(n).expect("a task"));
+        let (asks, kept) = put(&mut here, 400_000);
+        sharing.hold(one, asks);
+        let beyond = Kept { len: BYTES_OF_TASK_MAX as u32 - 399_999, ..kept };
+        let limit = BYTES_OF_TASK_MAX as u64;
+        let room = sharing.room(one, Some(beyond));
+        assert!(matches!(room, Err(Fault::Limit { limit: l, .. }) if l == limit), "{room:?}");
+        assert_eq!(sharing.room(one, Some(Kept { len: beyond.len - 1, ..kept })), Ok(()));
+        assert_eq!(sharing.room(two, Some(beyond)), Ok(()));
+    }
+
+    #[test]
+    fn one_that_is_to_vote_has_what_was_there_before_or_has_had_the_time() {
+        let (mut sharing, mut here, kept) = with(2, 5000);
+        assert!(!sharing.has_caught_up(NOW, host(2), &here), "it is not in contact");
+        sharing.connect(NOW, &up(&[2]));
+        assert!(!sharing.has_caught_up(NOW, host(2), &here), "it has not said what it lacks");
+        sharing.lacks(NOW, host(2), &kept, &here);
+        assert!(!sharing.has_caught_up(NOW, host(2), &here));
+        assert!(sharing.has_caught_up(NOW + CATCHES_UP_WITHIN, host(2), &here));
+        while sharing.next_to_send(&here).is_some() {}
+        // What a task waits for just now comes and goes.
+        sharing.is_new(put(&mut here, 5000).1, true);
+        assert!(sharing.has_caught_up(NOW, host(2), &here));
+        assert!(Sharing::default().has_caught_up(NOW, host(2), &here), "nothing was ever shared");
+    }
+
+    #[test]
     fn what_waits_has_shares_for_tasks_and_hosts() {
         let mut sharing = Sharing::default();
         let task = |h, n| host(h).task(n).expect("a task");
-        let limit = |sharing: &Sharing, task| match sharing.room(task) {
+        let limit = |sharing: &Sharing, task| match sharing.room(task, None) {
             Err(Fault::Limit { limit, .. }) => limit as usize,
             _ => 0,
         };

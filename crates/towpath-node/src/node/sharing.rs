@@ -16,19 +16,24 @@ use crate::sharing::Held;
 impl Node {
     /// The log is asked what a task asks, now or once most of those that vote have what it names.
     pub(crate) fn ask_log(&mut self, now: Instant, task: TaskId, asks: Held) {
-        let voters: BTreeSet<HostId> = self.voters().0.into_iter().collect();
-        if let Some(kept) = asks.kept.filter(|_| !voters.is_empty()) {
+        let voters = asks.kept.map_or_else(Vec::new, |_| self.voters().0);
+        let voters: BTreeSet<HostId> = voters.into_iter().collect();
+        let shared = asks.kept.filter(|_| !voters.is_empty());
+        if let Some(kept) = shared {
             self.lead.sharing.is_new(kept, voters.len() > 1);
-            self.share(now);
         }
         let sharing = &self.lead.sharing;
         #[cfg(plant)]
         let voters = if self.shares_nothing() { BTreeSet::new() } else { voters };
         let most = |kept: &Kept| voters.len() < 2 || sharing.is_with_most(kept, &voters);
         if !sharing.is_to_wait(task, &asks, most) {
-            return self.ask_log_now(now, task, asks);
+            self.ask_log_now(now, task, asks);
+            if shared.is_some() {
+                self.share(now);
+            }
+            return;
         }
-        match self.lead.sharing.room(task) {
+        match self.lead.sharing.room(task, asks.kept) {
             Ok(()) => {
                 self.lead.sharing.hold(task, asks);
                 self.share(now);

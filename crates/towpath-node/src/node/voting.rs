@@ -412,6 +412,12 @@ impl Node {
             Step::Promote(_) if self.keeps() && self.voting.kept < log.snapshot().index => {
                 return;
             }
+            // Who votes has what long mailbox entries hold.
+            Step::Promote(host)
+                if !self.lead.sharing.has_caught_up(now, *host, &self.voting.contents) =>
+            {
+                return;
+            }
             Step::Learn(host) => {
                 let name = voter.name_for(*host);
                 self.ask_to_keep(now, *host, name);

@@ -35,6 +35,10 @@ impl Lives {
         let mut rng = Rng::new(seed, 9);
         let voters = if rng.below(4) == 0 { 5 } else { 3 };
         let hosts = usize::from(voters) + rng.below(3) as usize;
+        Self::of(hosts, voters, rng)
+    }
+
+    fn of(hosts: usize, voters: u8, rng: Rng) -> Self {
         let mut lives = Self {
             net: Net::founded(Self::config(0, voters)),
             rng,
@@ -212,4 +216,26 @@ fn live(seed: u64) -> usize {
 fn whatever_was_answered_outlives_all_crashes_and_starts() {
     let answered: usize = (0..60).map(live).sum();
     assert!(answered > 80, "{answered} puts were answered");
+}
+
+#[test]
+fn the_second_of_two_gives_a_founder_that_starts_again_what_long_entries_hold() {
+    let mut lives = Lives::of(2, 3, Rng::new(1, 9));
+    let task = lives.net.enrol(1);
+    let rules = MailRules { persistent: true, ..MailRules::default() };
+    let (name, content) = ("long".into(), alloc::vec![7; 50_000]);
+    let op = RegistryOp::Put { name, index: None, rules, format: 0, content: content.clone() };
+    lives.net.ask(1, task, Question::Registry(op)).expect("it is put");
+    lives.run(200);
+    lives.crash(0);
+    lives.run(1000);
+    lives.start(0);
+    lives.run(5000);
+    let (name, wait) = ("long".into(), false);
+    let get = RegistryOp::Get { name, index: None, from: 0, delete: false, wait };
+    let answer = lives.net.ask(1, task, Question::Registry(get));
+    let Ok(Answer::Registry(RegistryAnswer::Mail { content: c, .. })) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(c == content);
 }
