@@ -57,9 +57,9 @@ pub mod explain;
 pub mod invitations;
 pub mod links;
 pub mod node;
-pub mod refused;
+mod refused;
 pub mod relay;
-mod restore;
+pub mod restore;
 pub mod room;
 
 mod broken;
