@@ -186,10 +186,14 @@ fn what_a_stranger_sends_there_is_counted_and_holds_nobody_up() {
         stranger.send_with(view.panel(), envelope, &n.to_le_bytes()[..n as usize % 5]).unwrap();
     }
     let begun = Instant::now();
-    view.set(&mut task, "running", 0.0).unwrap();
+    view.set(&mut task, "running", 1.0).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(10));
+    // It ends it itself: that comes behind all else that it said, another one's word need not.
+    let mut last = View::open(&mut stranger, "clock").unwrap();
+    last.set(&mut stranger, "running", 0.0).unwrap();
     let counts = shows.join().unwrap();
-    assert!(counts.malformed > 1000 && counts.set == 1, "{counts:?}");
+    // A few happen to be something that it passes over.
+    assert!(counts.malformed > 4900 && counts.set == 2, "{counts:?}");
 }
 
 #[test]
