@@ -51,6 +51,7 @@ impl Fact {
             | Command::Ask(_)
             | Command::Lead(_)
             | Command::Voters(_)
+            | Command::Keeps(_)
             | Command::Invite(_)
             | Command::Revoke(_)
             | Command::Network(_)

@@ -45,7 +45,7 @@ pub struct NodeConfig {
     pub proto: Config,
 }
 
-/// What a token holds, issued by the host that holds the VM key.
+/// What a token holds, issued by the host that leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     /// When it ends, in seconds since the Unix epoch by the issuer's clock.
@@ -77,11 +77,11 @@ impl Invitation {
     }
 }
 
-/// The pre-shared key of a token: one-way from the VM key, so that a token does not give the VM
-/// key away.
+/// The pre-shared key of a token: one-way from the secret that was drawn for it, or from the VM key
+/// where a host that comes back makes one for itself.
 pub fn token_psk(
     crypto: &dyn Crypto,
-    vm_key: &[u8; 32],
+    secret: &[u8; 32],
     expiry_unix_s: u64,
     nonce: &[u8; 16],
 ) -> Psk {
@@ -89,7 +89,21 @@ pub fn token_psk(
     label[..5].copy_from_slice(b"token");
     label[5..13].copy_from_slice(&expiry_unix_s.to_le_bytes());
     label[13..].copy_from_slice(nonce);
-    Psk(crypto.derive(vm_key, &label))
+    Psk(crypto.derive(secret, &label))
+}
+
+/// Has a token's number show those that hold the VM key that it is of their virtual machine.
+pub fn mark(crypto: &dyn Crypto, vm_key: &[u8; 32], nonce: &mut [u8; 16]) {
+    let mut label = *b"marknnnnnnnn";
+    label[4..].copy_from_slice(&nonce[..8]);
+    nonce[8..].copy_from_slice(&crypto.derive(vm_key, &label)[..8]);
+}
+
+/// Whether a token is of the virtual machine of this key, see [`mark`].
+pub fn is_marked(crypto: &dyn Crypto, vm_key: &[u8; 32], nonce: &[u8; 16]) -> bool {
+    let mut marked = *nonce;
+    mark(crypto, vm_key, &mut marked);
+    marked == *nonce
 }
 
 /// Reason numbers of closed associations.

@@ -209,6 +209,14 @@ pub enum NodeEvent {
         /// It is issued or revoked, or why not.
         outcome: Result<(), InviteError>,
     },
+    /// A host that may know the secrets of these many tokens was deleted: they admit nobody any
+    /// more. The leader says so.
+    TokensRevoked {
+        /// Which host.
+        host: HostId,
+        /// How many.
+        tokens: usize,
+    },
     /// Something to do with a process.
     Action(Action),
     /// News of a request of ours.

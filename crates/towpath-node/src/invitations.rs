@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use towpath_proto::AssociationId;
 use towpath_vm::invitations::NotGood;
-pub use towpath_vm::invitations::{INVITATIONS_MAX, Issued};
+pub use towpath_vm::invitations::{INVITATIONS_MAX, Issued, Secret};
 use towpath_vm::talk::NOTHING_DECIDED;
 
 use crate::config::refusal;

@@ -77,7 +77,9 @@ impl Disk {
             return self.kept.clone();
         }
         let mut saved = node.saved().filter(|_| node.keeps())?;
-        if let Some((life, _)) = node.log_name().filter(|_| self.stored.snapshot.index > 0) {
+        if !self.stored.snapshot.state.is_empty() {
+            // One that leads alone writes down what it decides, too, in a log of no name.
+            let life = node.log_name().map_or(0, |(life, _)| life);
             saved.remember(life, &self.stored).expect("it is whole");
         }
         Some(if node.is_founder() { saved } else { saved.let_in() })

@@ -31,7 +31,10 @@ use crate::talk::{Fault, RegistryOp};
 pub const DELETED_MAX: usize = 1024;
 
 /// Version of the encoded [`ControlState`].
-const STATE_VERSION: u8 = 5;
+const STATE_VERSION: u8 = 6;
+
+/// Hosts that are known to have kept the log: beyond, the tokens that they may know are revoked.
+pub const KEEPERS_MAX: usize = 8192;
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub enum Command {
     Lead(HostId),
     /// These may come to lead.
     Voters(Vec<HostId>),
+    /// A host is to be sent the log, and with it the secrets of tokens.
+    Keeps(HostId),
     /// A host is to be given nothing new, or is again.
     Drain(Drain),
     /// A token is to admit newcomers.
@@ -79,7 +84,7 @@ kinds! {
     Command:
     1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Drain, 7 Invite, 8 Revoke,
     9 Network, 10 Promise, 11 Again, 12 Release, 13 Holds, 14 FreeOrphans,
-    16 Ask, 17 TaskOver, 18 ForgetWaits, 19 Halt,
+    16 Ask, 17 TaskOver, 18 ForgetWaits, 19 Halt, 20 Keeps,
 }
 
 impl Command {
@@ -173,6 +178,8 @@ pub enum Effect {
     Issued(bool),
     /// Whether a token was in the list that is no longer.
     Revoked(bool),
+    /// This host was deleted, and so many tokens are revoked, of which it knew.
+    AllRevoked(HostId, usize),
     /// Whether the network is what was said.
     Network(Result<(), String>),
     /// A host is to hear what came of its number; [`Fault::NotFound`]: of one that it has, and that
@@ -199,6 +206,9 @@ pub struct ControlState {
     /// Keys of deleted hosts, and who they were.
     deleted: BTreeMap<[u8; 32], HostId>,
     invitations: Invitations,
+    /// Keys of hosts that may know the secrets of those tokens, beside the one that founded: each
+    /// that ever was to keep the log, or led.
+    keepers: BTreeSet<[u8; 32]>,
     promises: Promises,
     applied: u64,
 }
@@ -207,8 +217,18 @@ impl ControlState {
     /// That of a virtual machine whose hosts are these, and nothing else is known.
     pub fn new(hosts: ControlLog) -> Self {
         let (registry, answers, registered, deleted) = Default::default();
-        let (invitations, promises) = Default::default();
-        Self { hosts, registry, answers, registered, deleted, invitations, promises, applied: 0 }
+        let (invitations, keepers, promises) = Default::default();
+        Self {
+            hosts,
+            registry,
+            answers,
+            registered,
+            deleted,
+            invitations,
+            keepers,
+            promises,
+            applied: 0,
+        }
     }
 
     /// The same, where these were deleted before; not those that are up again.
@@ -221,10 +241,10 @@ impl ControlState {
         self
     }
 
-    /// The same, where these tokens are good.
+    /// The same, where these tokens are good, which hosts of these keys may know.
     #[must_use]
-    pub fn with_invitations(self, invitations: Invitations) -> Self {
-        Self { invitations, ..self }
+    pub fn with_invitations(self, invitations: Invitations, keepers: BTreeSet<[u8; 32]>) -> Self {
+        Self { invitations, keepers, ..self }
     }
 
     /// The same, with groups, mailboxes and promises as `before` has them, the state of the same
@@ -317,6 +337,16 @@ impl ControlState {
         &self.invitations
     }
 
+    /// Keys of the hosts that may know the tokens' secrets.
+    pub const fn keepers(&self) -> &BTreeSet<[u8; 32]> {
+        &self.keepers
+    }
+
+    /// Whether a host is known as one that may know the tokens' secrets.
+    pub fn is_keeper(&self, host: HostId) -> bool {
+        self.table().get(host).is_some_and(|h| self.keepers.contains(&h.key))
+    }
+
     /// The same, past all commands.
     #[cfg(test)]
     pub(crate) const fn promises_mut(&mut self) -> &mut Promises {
@@ -353,6 +383,7 @@ impl ControlState {
             Command::Leave(leave) => self.leave(leave, &mut effects),
             Command::Lead(host) => self.lead(host, &mut effects),
             Command::Voters(hosts) => self.change(Change::Voters(hosts), &mut effects),
+            Command::Keeps(host) => self.keeps(host),
             Command::Drain(drain) => self.drain(drain, &mut effects),
             Command::Invite(Invite { issued, at_unix_s }) => {
                 effects.push(Effect::Issued(self.invitations.issue(issued, at_unix_s)));
@@ -498,6 +529,7 @@ impl ControlState {
             return;
         }
         self.change(Change::Leads(host), effects);
+        self.keeps(host);
         for task in self.registered.clone() {
             self.registry.forget_waits(task);
         }
@@ -523,9 +555,24 @@ impl ControlState {
         let Some(key) = self.table().get(host).map(|h| h.key) else { return };
         if deleted {
             self.remember_deleted(key, host);
+            // It may come with any token that it knows of.
+            if self.keepers.remove(&key) {
+                let revoked = self.invitations.revoke_all();
+                effects.extend((revoked > 0).then_some(Effect::AllRevoked(host, revoked)));
+            }
         }
         self.change(Change::Left(host), effects);
         self.host_over(host);
+    }
+
+    /// A host, as who leads now, will know the secrets of tokens.
+    fn keeps(&mut self, host: HostId) {
+        let keys = [host, self.leader()].map(|host| self.table().get(host).map(|h| h.key));
+        if self.keepers.len() + 2 > KEEPERS_MAX {
+            self.keepers.clear();
+            self.invitations.revoke_all();
+        }
+        self.keepers.extend(keys.into_iter().flatten());
     }
 
     fn remember_deleted(&mut self, key: [u8; 32], host: HostId) {
@@ -563,7 +610,9 @@ impl ControlState {
             return Err(StateError::Version(*version));
         }
         match postcard::take_from_bytes::<Self>(body) {
-            Ok((mut state, [])) if state.invitations.is_within_limit() => {
+            Ok((mut state, []))
+                if state.invitations.is_within_limit() && state.keepers.len() <= KEEPERS_MAX =>
+            {
                 state.answers.name_again(&state.registry.kept());
                 state.snapshot().check().map_err(StateError::Refused).map(|()| state)
             }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use towpath_io::RealCrypto;
 use towpath_node::Saved;
-use towpath_node::config::{Invitation, token_psk};
+use towpath_node::config::is_marked;
 use towpath_proto::{Crypto, HostKey};
 
 use crate::config::{ConfigError, HOST_KEY, VM_KEY, VmDir, key_file};
@@ -120,14 +120,13 @@ pub fn is_of_another(vm: &VmDir, token: &Token) -> Option<PathBuf> {
 }
 
 /// Whether what a daemon in `dir` kept is of the virtual machine of the token: it knows one of the
-/// hosts that the token names, or holds the key that the token was made of.
+/// hosts that the token names, or holds the key that the token is marked with.
 pub(crate) fn is_of_one(dir: &Path, saved: &Saved, token: &Token) -> bool {
-    let Invitation { expiry_unix_s, nonce, psk } = &token.invitation;
     let path = dir.join(VM_KEY);
     let made_it = path.exists()
         && key_file(&path).is_ok_and(|key| {
             let crypto = RealCrypto::new(key.clone());
-            token_psk(&crypto, &key, *expiry_unix_s, nonce) == *psk
+            is_marked(&crypto, &key, &token.invitation.nonce)
         });
     made_it || token.leaders.iter().any(|leader| saved.knows(&leader.key))
 }

@@ -1,7 +1,7 @@
 //! Commands of the replicated log, and a state of which they make something.
 
 use towpath_vm::control::{Command, ControlState, Drain, Invite, Join};
-use towpath_vm::invitations::{Issued, Shown};
+use towpath_vm::invitations::{Issued, Secret, Shown};
 use towpath_vm::{Fields, HostTable, Snapshot};
 use towpath_wire::HostId;
 
@@ -19,7 +19,14 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn invite() -> Invite {
-    let issued = Issued { nonce: [7; 16], expiry_unix_s: 3600, uses_max: Some(2), uses: 0 };
+    let issued = Issued {
+        nonce: [7; 16],
+        secret: Secret([8; 32]),
+        expiry_unix_s: 3600,
+        uses_max: Some(2),
+        uses: 0,
+        revoked: false,
+    };
     Invite { issued, at_unix_s: 60 }
 }
 

@@ -119,6 +119,9 @@ impl Node {
                     let outcome = done.then_some(()).ok_or(InviteError::Unknown);
                     self.token_decided(owner.take(), outcome);
                 }
+                Effect::AllRevoked(host, tokens) => {
+                    self.events.push_back(NodeEvent::TokensRevoked { host, tokens });
+                }
                 Effect::Network(outcome) => {
                     if let Some(number) = network.take() {
                         self.network_decided(now, number, outcome);

@@ -17,7 +17,7 @@ use towpath_wire::{Admission, HostId, Instant};
 use super::Node;
 use super::standing::RETRY_LEADER;
 use crate::commit::Waiting;
-use crate::config::{reason, refusal, token_psk};
+use crate::config::{reason, refusal};
 use crate::copies::{CERTAIN, Doubt};
 use crate::event::{DeleteError, NodeEvent};
 use crate::hello::{Hello, Purpose, Unread};
@@ -92,11 +92,9 @@ impl Node {
         admission: &Admission,
         verdict: Result<Option<HostId>, (u16, String)>,
     ) {
-        let psk = match (admission, &self.voting.vm_key) {
-            (Admission::Token { expiry_unix_s, nonce }, Some(vm_key)) => {
-                token_psk(self.endpoint.crypto(), vm_key, *expiry_unix_s, nonce)
-            }
-            _ => Psk::MEMBER,
+        let psk = match admission {
+            Admission::Token { expiry_unix_s, nonce } => self.psk_of(*expiry_unix_s, nonce),
+            Admission::Member => Psk::MEMBER,
         };
         match verdict {
             Ok(host) => {

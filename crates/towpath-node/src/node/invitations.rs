@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-use towpath_proto::HostKey;
+use towpath_proto::{HostKey, Psk};
 use towpath_vm::HostState;
 use towpath_vm::control::{Command, ControlState, Invite};
-use towpath_vm::invitations::{Invitations, NotGood, Shown};
+use towpath_vm::invitations::{Invitations, NotGood, Secret, Shown};
 use towpath_wire::{Admission, Instant};
 
 use super::Node;
@@ -32,17 +32,18 @@ impl Node {
         uses_max: Option<u32>,
     ) -> Result<Invitation, InviteError> {
         let at_unix_s = self.unix_s(now);
-        let vm_key = self.voting.vm_key.as_ref().filter(|_| self.leads());
         let lost_most = self.has_lost_most();
         let none = if lost_most { InviteError::NothingDecided } else { InviteError::NotFounder };
-        let (vm_key, log) = vm_key.zip(self.log.as_ref()).ok_or(none)?;
-        let expiry_unix_s = at_unix_s.saturating_add(ttl_s);
-        let psk = token_psk(self.endpoint.crypto(), vm_key, expiry_unix_s, &nonce);
+        let log = self.log.as_ref().filter(|_| self.issues_tokens()).ok_or(none)?;
         let list = log.invitations();
         if !list.has(&nonce) && !list.has_room(at_unix_s) {
             return Err(InviteError::TooMany);
         }
-        let issued = Issued { nonce, expiry_unix_s, uses_max, uses: 0 };
+        let secret = self.endpoint.random();
+        let expiry_unix_s = at_unix_s.saturating_add(ttl_s);
+        let psk = token_psk(self.endpoint.crypto(), &secret, expiry_unix_s, &nonce);
+        let (secret, revoked) = (Secret(secret), false);
+        let issued = Issued { nonce, secret, expiry_unix_s, uses_max, uses: 0, revoked };
         let invite = Command::Invite(Invite { issued, at_unix_s });
         self.propose_for(now, invite, Waiting::Owner(nonce));
         Ok(Invitation { expiry_unix_s, nonce, psk })
@@ -58,11 +59,32 @@ impl Node {
         self.token_list().is_some()
     }
 
-    /// Tokens that have not expired, as far as this host keeps the list.
+    /// Tokens that are good and have not expired, as far as this host keeps the list.
     pub fn invitations(&self, now: Instant) -> Vec<Issued> {
         let now_s = self.unix_s(now);
         let all = self.token_list().into_iter().flat_map(Invitations::iter);
-        all.filter(|issued| issued.expiry_unix_s > now_s).cloned().collect()
+        all.filter(|issued| !issued.revoked && issued.expiry_unix_s > now_s).cloned().collect()
+    }
+
+    /// All that this host has in the list: what is to be kept.
+    pub fn invitations_kept(&self) -> Vec<Issued> {
+        self.token_list().into_iter().flat_map(Invitations::iter).cloned().collect()
+    }
+
+    /// What whoever comes with a token has to know, as far as this host knows it. A host that comes
+    /// back ([`Node::found_again`]) has made one itself, of the key that all have who ever kept the
+    /// log: it is no secret, and admits nobody.
+    pub(crate) fn psk_of(&self, expiry_unix_s: u64, nonce: &[u8; 16]) -> Psk {
+        let back = self.joining.as_ref().and_then(|joining| joining.back.as_ref());
+        let back = back.and_then(|back| back.saved.state.as_deref());
+        let recovered = self.lead.recovery.as_ref().and_then(|recovery| recovery.state.as_deref());
+        let before = back.into_iter().chain(recovered).map(ControlState::invitations);
+        let lists = self.token_list().into_iter().chain(before);
+        let restored = self.lead.asking.restored.iter().find(|issued| issued.nonce == *nonce);
+        let mut secrets = lists.filter_map(|list| list.secret(nonce));
+        let secret = secrets.next().or_else(|| restored.map(|issued| &issued.secret));
+        let key = secret.map(|secret| &secret.0).or(self.voting.vm_key.as_deref());
+        key.map_or(Psk::MEMBER, |key| token_psk(self.endpoint.crypto(), key, expiry_unix_s, nonce))
     }
 
     /// A token admits nobody from now on; false where it did not anyway, or this host does not

@@ -249,15 +249,17 @@ impl Node {
         self.tasks = Some(Tasks::new_after(me, self.config.slots));
         let snapshot = log.snapshot().clone();
         let restored = core::mem::take(&mut self.lead.asking.restored);
-        let issued = match &state {
+        let (issued, keepers) = match &state {
             // Its own list may be of a time when it kept the log, and others did after it; one that
             // did not found the virtual machine, and was the last that kept the log, has none.
             Some(before) if before.snapshot().is_shared() || !self.voting.founded => {
-                before.invitations().clone()
+                (before.invitations().clone(), before.keepers().clone())
             }
-            _ => Invitations::of(restored),
+            Some(before) => (before.invitations().clone().and(restored), before.keepers().clone()),
+            None => (Invitations::of(restored), BTreeSet::new()),
         };
-        let log = ControlState::new(log).with_deleted(deleted).with_invitations(issued);
+        let log = ControlState::new(log).with_deleted(deleted);
+        let log = log.with_invitations(issued, keepers);
         self.log = Some(match state {
             Some(before) => log.with_tasks_of(*before, |task| {
                 registered.get(&task.host()).is_none_or(|tasks| tasks.contains(&task))

@@ -418,6 +418,10 @@ impl Node {
             {
                 return;
             }
+            // It is known as one that has tokens' secrets before it has them.
+            Step::Learn(host) if !log.is_keeper(*host) => {
+                return self.propose(now, Command::Keeps(*host));
+            }
             Step::Learn(host) => {
                 let name = voter.name_for(*host);
                 self.ask_to_keep(now, *host, name);

@@ -98,14 +98,18 @@ fn only_the_founder_gives_tokens_and_each_has_its_own_secret() {
     let one = net.node(0).invite(now, 60, [1; 16]).expect("a token");
     // A second has passed since instant zero.
     assert_eq!((one.expiry_unix_s, one.nonce), (EPOCH_S + 61, [1; 16]));
-    assert_eq!(net.node(0).invite(now, 60, [1; 16]), Some(one.clone()));
-    let later = net.node(0).invite(now, 61, [1; 16]).expect("a token");
     let other = net.node(0).invite(now, 60, [2; 16]).expect("a token");
-    assert!(one.psk != later.psk && one.psk != other.psk && later.psk != other.psk);
-    let crypto = net.node(0).endpoint().crypto();
-    let psk = |key| token_psk(crypto, key, one.expiry_unix_s, &one.nonce);
-    assert_eq!(psk(&[7; 32]), one.psk);
-    assert_ne!(psk(&[8; 32]), one.psk);
+    let node = net.node(0);
+    assert_eq!(node.psk_of(one.expiry_unix_s, &one.nonce), one.psk);
+    assert_eq!(node.psk_of(other.expiry_unix_s, &other.nonce), other.psk);
+    assert!(one.psk != other.psk && node.psk_of(one.expiry_unix_s + 1, &one.nonce) != one.psk);
+    // Of one that it does not know, what a host can make that comes back, and nobody else.
+    let crypto = node.endpoint().crypto();
+    assert_eq!(node.psk_of(9, &[3; 16]), token_psk(crypto, &VM_KEY, 9, &[3; 16]));
+    assert_ne!(one.psk, token_psk(crypto, &VM_KEY, one.expiry_unix_s, &one.nonce));
+    // The same number again is another token.
+    let again = net.node(0).invite(now, 60, [1; 16]).expect("a token");
+    assert_ne!(again.psk, one.psk);
     let Admission::Token { expiry_unix_s, nonce } = one.admission() else { panic!("a token") };
     assert_eq!((expiry_unix_s, nonce), (one.expiry_unix_s, one.nonce));
 }

@@ -10,8 +10,8 @@ use towpath_wire::HostId;
 use super::net::{Net, VM_KEY, addr, config};
 use super::standin::StandIn;
 use super::voting::{leader, leaders, net, sharing};
-use crate::config::refusal;
-use crate::invitations::{InviteError, Issued};
+use crate::config::{Invitation, refusal, token_psk};
+use crate::invitations::{InviteError, Issued, Secret};
 use crate::joining::Referral;
 use crate::{JoinFailure, JoinTarget, Node, NodeEvent};
 
@@ -125,6 +125,41 @@ fn of_those_that_come_at_once_a_token_for_one_admits_one() {
     }
 }
 
+/// One that kept the log knows what tokens there were, and the VM key.
+#[test]
+fn a_host_that_kept_the_log_and_was_deleted_comes_in_by_no_token_that_it_knows_of() {
+    for (index, keeps) in [(1, true), (3, false)] {
+        let mut net = net(4);
+        let before = token(&mut net, 0, 107, None);
+        let id = net.id(index);
+        let (voters, _) = net.node(0).voters();
+        assert_eq!(voters.contains(&id), keeps);
+        net.call(0, |node, now, memory| node.delete_host(now, 1, id, memory)).expect("it is there");
+        net.run(4000);
+        let revoked = net.events(0).into_iter().find_map(|e| match e {
+            NodeEvent::TokensRevoked { host, tokens } => Some((host, tokens)),
+            _ => None,
+        });
+        // Those by which the other three came in are counted, too.
+        assert_eq!(revoked, keeps.then_some((id, 4)));
+        let comes = newcomer(&mut net, before, 12_000);
+        if !keeps {
+            assert!(comes.is_ok(), "nobody was let go who knew it: {comes:?}");
+            continue;
+        }
+        assert_eq!(code(comes), refusal::REVOKED);
+        // A later one: what the network shows of it is not enough, also with the VM key.
+        let mut after = token(&mut net, 0, 108, None);
+        let good = after.clone();
+        let Invitation { expiry_unix_s, nonce, .. } = after.invitation;
+        let crypto = net.node(0).endpoint().crypto();
+        after.invitation.psk = token_psk(crypto, &VM_KEY, expiry_unix_s, &nonce);
+        after.others.clear();
+        assert_eq!(newcomer(&mut net, after, 12_000), Err(JoinFailure::WrongKey));
+        assert!(newcomer(&mut net, good, 12_000).is_ok());
+    }
+}
+
 #[test]
 fn only_those_that_keep_the_log_know_of_tokens() {
     let mut net = net(4);
@@ -221,9 +256,11 @@ fn a_referral_comes_back() {
 fn a_founder_that_leads_alone_has_its_tokens_again() {
     let issued = |nonce: u8, uses| Issued {
         nonce: [nonce; 16],
+        secret: Secret([nonce; 32]),
         expiry_unix_s: u64::MAX,
         uses_max: Some(2),
         uses,
+        revoked: false,
     };
     for (hosts, voters) in [(1, 1), (2, 1), (1, 3)] {
         let mut net = Net::founded(crate::NodeConfig { voters, ..config(0, "h0") });

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::invitations::INVITATIONS_MAX;
+use crate::invitations::{INVITATIONS_MAX, Secret};
 use crate::talk::{Fault, MailRules, RegistryAnswer};
 
 fn founded() -> ControlState {
@@ -261,6 +261,7 @@ fn command(op: u8, key: u8, state: &ControlState) -> Command {
         (7, _) => invite(key % 2, Some(2)),
         (8, _) => Command::Revoke([key % 2; 16]),
         (9, _) => by_token(key.max(1), key % 2, 5),
+        (10, Some(id)) => Command::Keeps(id),
         _ => join(key.max(1), "two"),
     }
 }
@@ -268,7 +269,7 @@ fn command(op: u8, key: u8, state: &ControlState) -> Command {
 proptest! {
     #[test]
     fn the_same_commands_make_the_same_state_however_often_each_comes(
-        ops in proptest::collection::vec((0..10u8, 0..6u8), 0..60),
+        ops in proptest::collection::vec((0..11u8, 0..6u8), 0..60),
         from in 0..60usize,
     ) {
         let (mut one, mut other) = (founded(), founded());
@@ -296,8 +297,12 @@ proptest! {
     }
 }
 
+fn issued(nonce: [u8; 16], expiry_unix_s: u64, uses_max: Option<u32>) -> Issued {
+    Issued { nonce, secret: Secret([1; 32]), expiry_unix_s, uses_max, uses: 0, revoked: false }
+}
+
 fn invite(nonce: u8, uses_max: Option<u32>) -> Command {
-    let issued = Issued { nonce: [nonce; 16], expiry_unix_s: 100, uses_max, uses: 0 };
+    let issued = issued([nonce; 16], 100, uses_max);
     Command::Invite(Invite { issued, at_unix_s: 40 })
 }
 
@@ -339,12 +344,79 @@ fn a_token_counts_those_that_it_admits_whoever_leads() {
     assert_eq!(told.invitations().iter().count(), 0);
 }
 
+/// Who kept the log knows the secret of every token that was good then.
+#[test]
+fn tokens_are_revoked_with_a_host_that_is_deleted_and_may_know_them() {
+    for (keeps, deleted) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut state = founded();
+        for (index, key) in [(1, 1), (2, 2)] {
+            state.apply(index, join(key, "n"));
+        }
+        state.apply(3, invite(7, None));
+        let host = state.table().by_key(&[1; 32]).unwrap().id;
+        if keeps {
+            state.apply(4, Command::Keeps(host));
+            assert_eq!(state.keepers().len(), 2, "it, and who leads");
+        }
+        assert_eq!(state.is_keeper(host), keeps);
+        // Over lives: it is known by its key.
+        state.apply(5, Command::Lost(host));
+        state.apply(6, join(1, "n"));
+        let host = state.table().by_key(&[1; 32]).unwrap().id;
+        let effects = state.apply(7, Command::Leave(Leave { host, deleted }));
+        let revoked = keeps && deleted;
+        assert_eq!(effects.contains(&Effect::AllRevoked(host, 1)), revoked, "{effects:?}");
+        assert_eq!(state.invitations().has(&[7; 16]), !revoked);
+        let admitted = |effects: &[Effect]| effects.iter().any(|e| matches!(e, Effect::Joined(_)));
+        assert_eq!(admitted(&state.apply(8, by_token(3, 7, 50))), !revoked);
+        // One that is issued from now on is none of these.
+        state.apply(9, invite(8, None));
+        assert!(admitted(&state.apply(10, by_token(4, 8, 50))));
+    }
+    // Who led knows them, too, though nobody asked it to keep the log.
+    let mut state = founded();
+    state.apply(1, join(1, "n"));
+    let [founder, other] = [0, 1].map(|key| state.table().by_key(&[key; 32]).unwrap().id);
+    state.apply(2, Command::Keeps(other));
+    state.apply(3, invite(7, None));
+    state.apply(4, Command::Lead(other));
+    let effects = state.apply(5, Command::Leave(Leave { host: founder, deleted: true }));
+    assert!(effects.contains(&Effect::AllRevoked(founder, 1)), "{effects:?}");
+    assert!(!state.is_keeper(founder) && state.is_keeper(other));
+}
+
+#[test]
+fn where_too_many_may_know_tokens_those_are_revoked() {
+    let mut state = founded();
+    let Command::Join(facts) = join(9, "n") else { unreachable!() };
+    let mut at = 0;
+    let mut apply = |state: &mut ControlState, command| {
+        at += 1;
+        state.apply(at, command)
+    };
+    for n in 1..KEEPERS_MAX as u32 {
+        let mut key = [9; 32];
+        key[..4].copy_from_slice(&n.to_le_bytes());
+        apply(&mut state, Command::Join(Join { key, ..facts.clone() }));
+        let host = state.table().by_key(&key).unwrap().id;
+        if n + 1 == KEEPERS_MAX as u32 {
+            apply(&mut state, invite(7, None));
+        }
+        apply(&mut state, Command::Keeps(host));
+        assert!(state.keepers().len() <= KEEPERS_MAX);
+        apply(&mut state, Command::Leave(Leave { host, deleted: false }));
+    }
+    assert_eq!(state.keepers().len(), 2, "the last, and who leads");
+    assert!(!state.invitations().has(&[7; 16]));
+    assert_eq!(ControlState::decode(&state.encode()), Ok(state));
+}
+
 #[test]
 fn so_many_tokens_are_good_at_once_and_those_that_are_over_make_room() {
     let mut state = founded();
     let invite = |n: u64, at_unix_s| {
         let nonce = u128::from(n).to_le_bytes();
-        let issued = Issued { nonce, expiry_unix_s: 100, uses_max: None, uses: 0 };
+        let issued = issued(nonce, 100, None);
         Command::Invite(Invite { issued, at_unix_s })
     };
     let most = INVITATIONS_MAX as u64;
@@ -357,11 +429,18 @@ fn so_many_tokens_are_good_at_once_and_those_that_are_over_make_room() {
     let changes = state.invitations().changes();
     assert_eq!(changes, most + 1);
     assert_eq!(state.apply(most + 3, invite(most + 1, 100)), [Effect::Issued(true)]);
-    assert_eq!(state.invitations().iter().count(), 1);
+    // Others stay: a host that was let in by one is known by it.
+    assert_eq!(state.invitations().iter().count(), INVITATIONS_MAX);
+    assert_eq!(
+        state.apply(most + 4, Command::Revoke(9_u128.to_le_bytes())),
+        [Effect::Revoked(true)]
+    );
+    assert_eq!(state.apply(most + 5, invite(most + 2, 5)), [Effect::Issued(true)]);
+    assert!(!state.invitations().iter().any(|i| i.nonce == 9_u128.to_le_bytes()), "it went first");
     // Of a list that was kept no more are taken.
     let more = (0..=most).map(|n| {
         let nonce = u128::from(n).to_le_bytes();
-        Issued { nonce, expiry_unix_s: 1, uses_max: None, uses: 0 }
+        issued(nonce, 1, None)
     });
     assert_eq!(Invitations::of(more).iter().count(), INVITATIONS_MAX);
 }

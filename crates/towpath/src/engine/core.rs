@@ -25,7 +25,7 @@ use super::network::Network;
 use super::poll::{Events, Poll, Waker};
 use super::remote::LABEL_METRICS;
 use super::requests::Clients;
-use super::said::{BEGINS, copied, refuses, returning, said_by, twice};
+use super::said::{BEGINS, copied, refuses, returning, revoked, said_by, twice};
 use super::spawner::{Order, Report};
 use super::tasks::{Conversations, KEY_TASKS, TaskSocket};
 use super::tokens::Unanswered;
@@ -409,6 +409,7 @@ impl Engine {
             NodeEvent::TableChanged { number, outcome } => self.table_changed(number, outcome),
             NodeEvent::Network { number, outcome } => self.network_decided(number, outcome),
             NodeEvent::TokenDecided { nonce, outcome } => self.token_decided(nonce, outcome),
+            NodeEvent::TokensRevoked { host, tokens } => log!("{}", revoked(host, tokens)),
             NodeEvent::JoinFailed(failure) => return Err(self.join_failed(failure)),
             NodeEvent::ContactOver { host, end } => log!("contact with host {host} over: {end}"),
             NodeEvent::Unread { host, why } => log!("{}: {why}", said_by(host)),

@@ -45,3 +45,11 @@ pub(super) fn twice(host: HostId, remote: SocketAddr) -> String {
          that machine join with a token of its own"
     )
 }
+
+/// What whoever leads says where a host is deleted that kept the log.
+pub(super) fn revoked(host: HostId, tokens: usize) -> String {
+    format!(
+        "host {host} was deleted, and kept the log once: it may know {tokens} tokens, which are \
+         revoked\nhint: `towpath token` issues another one"
+    )
+}

@@ -4,11 +4,12 @@
 //! where the founder keeps the list in a file, once that is done, too:
 //!
 //! ```text
-//! tokens       line 1 "towpath tokens 1", then a line for each token:
-//!              nonce (32 hexadecimal digits) expiry (unix s) uses uses_max (`-`: any number)
+//! tokens       line 1 "towpath tokens 2", then a line for each token:
+//!              nonce (32 hexadecimal digits) secret (64) expiry (unix s) uses
+//!              uses_max (`-`: any number) `good` or `revoked`
 //! ```
-//! The [keeper](crate::keeper) writes it anew for each change. Secrets are not in it: those come of
-//! the VM key.
+//! The [keeper](crate::keeper) writes it anew for each change. It has the tokens' secrets, and is
+//! its owner's alone.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -18,6 +19,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use rustix::fs::OFlags;
 use towpath_io::{RealCrypto, interfaces};
+use towpath_node::config::mark;
+use towpath_node::invitations::Secret;
 use towpath_node::{InviteError, Issued};
 
 use super::core::Engine;
@@ -29,7 +32,7 @@ use crate::token::{ADDRS_MAX, HOSTS_MAX, Leader, TTL_COUNTED_MAX_S, TTL_MAX_S, T
 /// Name of the file.
 const NAME: &str = Kept::Tokens.name();
 /// Its first line.
-const HEAD: &str = "towpath tokens 1";
+const HEAD: &str = "towpath tokens 2";
 /// Most of it that is read.
 const BYTES_MAX: u64 = 1 << 20;
 /// Changes of tokens at once that wait to be decided or written down, with their answers.
@@ -58,29 +61,44 @@ fn parse(text: &str) -> Option<Vec<Issued>> {
     (lines.next()? == HEAD).then_some(())?;
     let line = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
-        let [nonce, expiry, uses, max] = words[..] else { return None };
+        let [nonce, secret, expiry, uses, max, state] = words[..] else { return None };
         let uses_max = if max == "-" { None } else { Some(max.parse().ok()?) };
-        let mut bytes = [0; 16];
-        if nonce.len() != 32 || !nonce.is_ascii() {
-            return None;
-        }
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&nonce[2 * i..2 * i + 2], 16).ok()?;
-        }
+        let revoked = match state {
+            "good" => false,
+            "revoked" => true,
+            _ => return None,
+        };
+        let (nonce, secret) = (bytes(nonce)?, Secret(bytes(secret)?));
         let (expiry_unix_s, uses) = (expiry.parse().ok()?, uses.parse().ok()?);
-        Some(Issued { nonce: bytes, expiry_unix_s, uses_max, uses })
+        Some(Issued { nonce, secret, expiry_unix_s, uses_max, uses, revoked })
     };
     lines.map(line).collect()
 }
 
+/// Bytes that were written as two hexadecimal digits each.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
 fn emit(issued: &[Issued]) -> String {
     let mut text = format!("{HEAD}\n");
-    for Issued { nonce, expiry_unix_s, uses_max, uses } in issued {
-        for byte in nonce {
-            let _ = write!(text, "{byte:02x}");
+    for Issued { nonce, secret, expiry_unix_s, uses_max, uses, revoked } in issued {
+        for part in [&nonce[..], &secret.0] {
+            for byte in part {
+                let _ = write!(text, "{byte:02x}");
+            }
+            text.push(' ');
         }
         let max = uses_max.map_or_else(|| "-".into(), |max| max.to_string());
-        let _ = writeln!(text, " {expiry_unix_s} {uses} {max}");
+        let state = if *revoked { "revoked" } else { "good" };
+        let _ = writeln!(text, "{expiry_unix_s} {uses} {max} {state}");
     }
     text
 }
@@ -182,6 +200,9 @@ impl Engine {
         let now = self.clock.now();
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&RealCrypto::generate_secret()[..16]);
+        if let Some(vm_key) = self.node.vm_key() {
+            mark(self.node.endpoint().crypto(), vm_key, &mut nonce);
+        }
         let key = self.node.endpoint().public_key();
         let addrs = self.network.addrs().map(real).map_err(|e| format!("our own address: {e}"))?;
         if addrs.is_empty() {
@@ -259,7 +280,7 @@ impl Engine {
     }
 
     fn hand_tokens_over(&self, told: Option<Told>) {
-        let issued = self.node.invitations(self.clock.now());
+        let issued = self.node.invitations_kept();
         if let Some(keeper) = &self.keeping.keeper {
             keeper.keep(Kept::Tokens, emit(&issued).into_bytes(), told);
         }
@@ -312,14 +333,16 @@ mod tests {
         assert_eq!(load(dir.path()).unwrap(), []);
         let issued = |n: u8, uses_max| Issued {
             nonce: [n; 16],
+            secret: Secret([n ^ 0x55; 32]),
             expiry_unix_s: u64::from(n) << 40,
             uses_max,
             uses: n.into(),
+            revoked: uses_max.is_some(),
         };
         let all = [issued(1, None), issued(0xfe, Some(7))];
         crate::keeper::replace(dir.path(), NAME, emit(&all).as_bytes()).unwrap();
         assert_eq!(load(dir.path()).unwrap(), all);
-        for text in ["", "towpath tokens 2\n", "towpath tokens 1\nff 1 1 -\n"] {
+        for text in ["", "towpath tokens 1\n", "towpath tokens 2\nff 1 1 - good\n"] {
             std::fs::write(dir.path().join(NAME), text).unwrap();
             let said = load(dir.path()).unwrap_err().to_string();
             assert!(said.contains("it is no list of tokens"), "{said}");
