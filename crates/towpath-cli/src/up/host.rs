@@ -1,15 +1,16 @@
 //! `host add` and `host delete`: hosts come and go while the virtual machine runs.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
-use towpath::VmDir;
-use towpath::protocol::Request;
+use towpath::protocol::{Reply, Request, TokenInfo};
 use towpath::start::hostfile::Machine;
 use towpath::start::machines::{self, Source};
+use towpath::{Client, VmDir};
 use towpath_vm::{Host, HostState};
 use towpath_wire::Rate;
 
@@ -70,8 +71,9 @@ struct AddArgs {
 Examples:
   towpath host delete node7 h3
 
-Run it on the machine of the host that leads. Exit status: 0 all were deleted; 1 some
-were not, each with its reason; 255 none.")]
+Run it on the machine of the host that leads. One that kept the log may know all tokens:
+they are revoked with it. Exit status: 0 all were deleted; 1 some were not, each with its
+reason; 255 none.")]
 struct DeleteArgs {
     /// Hosts: h2, 2, or the name that `towpath hosts` shows
     #[arg(value_name = "HOST", required = true)]
@@ -141,6 +143,7 @@ fn add(vm: &VmDir, args: &AddArgs) -> anyhow::Result<ExitCode> {
 fn delete(vm: &VmDir, args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let mut leader = control::leader(vm)?;
     let hosts = control::host_table(&mut leader)?;
+    let good = tokens(&mut leader);
     let (mut deleted, mut failed): (Vec<Host>, Vec<Failed>) = (Vec::new(), Vec::new());
     for name in &args.names {
         if deleted.iter().any(|h| control::is_called(h, name)) {
@@ -155,19 +158,42 @@ fn delete(vm: &VmDir, args: &DeleteArgs) -> anyhow::Result<ExitCode> {
             Err(e) => failed.push(Failed { name: name.clone(), why: e.to_string() }),
         }
     }
+    let revoked = match (good, tokens(&mut leader)) {
+        (Some(good), Some(left)) => good.difference(&left).count(),
+        _ => 0,
+    };
     if args.json {
         let gone: Vec<_> =
             deleted.iter().map(|h| json!({ "host": h.id.to_string(), "name": h.name })).collect();
-        putln!("{}", json!({ "vm": vm.name, "deleted": gone, "failed": failed }))?;
+        putln!(
+            "{}",
+            json!({
+                "vm": vm.name, "deleted": gone, "failed": failed, "tokens_revoked": revoked
+            })
+        )?;
     } else {
         for h in &deleted {
             eprintln!("deleted: {} ({})", h.id, h.name);
+        }
+        if revoked > 0 {
+            let all =
+                if revoked == 1 { "1 token is".into() } else { format!("{revoked} tokens are") };
+            eprintln!(
+                "{all} revoked, which a deleted host may know\nhint: `towpath token` issues another"
+            );
         }
         for f in &failed {
             eprintln!("not deleted: {}: {}", f.name, f.why);
         }
     }
     Ok(exit(deleted.len(), failed.len()))
+}
+
+/// The tokens that admit anybody, by their names, where that can be said.
+fn tokens(leader: &mut Client) -> Option<BTreeSet<String>> {
+    let Ok(Reply::Tokens(tokens)) = leader.ask(&Request::Tokens, ANSWER) else { return None };
+    let admits = |token: &TokenInfo| token.uses_max.is_none_or(|max| token.uses < max);
+    Some(tokens.into_iter().filter(admits).map(|token| token.id).collect())
 }
 
 /// What a command for several hosts ends with.

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use crate::support::{Vm, text};
 
@@ -127,8 +128,8 @@ fn a_revocation_that_could_not_be_written_is_tried_again_and_shown_until_then() 
     assert!(said.contains("is revoked, but that could not be written down"), "{said}");
     assert!(list(&vm).is_empty());
     assert!(trouble().contains("the list of tokens cannot be written"), "{}", trouble());
-    let lines = || std::fs::read_to_string(dir.join("tokens")).unwrap().lines().count();
-    assert_eq!(lines(), 2, "the token is good for who starts from that");
+    let kept = || std::fs::read_to_string(dir.join("tokens")).unwrap();
+    assert!(kept().ends_with(" good\n"), "the token is good for who starts from that");
     std::fs::remove_dir(&blocked).unwrap();
     // Nothing else is said to it.
     let begin = std::time::Instant::now();
@@ -136,7 +137,7 @@ fn a_revocation_that_could_not_be_written_is_tried_again_and_shown_until_then() 
         assert!(begin.elapsed() < crate::support::PROMPT, "{}", trouble());
         std::thread::yield_now();
     }
-    assert_eq!(lines(), 1, "it is revoked for good");
+    assert!(kept().ends_with(" revoked\n"), "it is revoked for good");
 }
 
 #[test]
@@ -155,4 +156,41 @@ fn a_founder_that_receives_at_every_address_names_those_of_its_machine() {
     }
     let out = newcomer.towpath(&["run", "--host", "h1", "--", "echo", "there"]);
     assert_eq!(text(&out.stdout), "there\n", "{}", text(&out.stderr));
+}
+
+/// Who keeps the log knows the tokens' secrets; one that never did knows the one that it came with.
+#[test]
+fn with_a_host_that_kept_the_log_go_the_tokens_that_it_may_know() {
+    let (vm, newcomer) = (Vm::up(4), Vm::new());
+    let begin = Instant::now();
+    let votes = loop {
+        let votes: Vec<String> =
+            vm.client(1).info().unwrap().voters.iter().map(ToString::to_string).collect();
+        if votes.len() == 3 {
+            break votes;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{votes:?} vote");
+    };
+    let listed = vm.towpath(&["hosts", "--json"]).stdout;
+    let listed: serde_json::Value = serde_json::from_slice(&listed).unwrap();
+    let hosts = listed["hosts"].as_array().unwrap().iter().map(|host| host["id"].as_str().unwrap());
+    let (voters, others): (Vec<&str>, Vec<&str>) =
+        hosts.partition(|host| votes.iter().any(|voter| voter == host));
+    let (member, voter) = (others[0], voters[2]);
+    let (first, _) = token(&vm, &["--uses", "3"]);
+    let gone = vm.towpath(&["host", "delete", "--json", member]);
+    ok(&gone);
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(&gone.stdout).unwrap()["tokens_revoked"],
+        0
+    );
+    ok(&join(&newcomer, &first));
+    let gone = vm.towpath(&["host", "delete", voter]);
+    ok(&gone);
+    let said = text(&gone.stderr);
+    assert!(said.contains("1 token is revoked, which a deleted host may know\nhint: "), "{said}");
+    assert_eq!(list(&vm), Vec::<serde_json::Value>::new());
+    refused(&join(&Vm::new(), &first), "the token has been revoked");
+    let (next, _) = token(&vm, &[]);
+    ok(&join(&Vm::new(), &next));
 }
