@@ -18,6 +18,7 @@ mod measured;
 mod media;
 mod metrics;
 mod network;
+mod paced;
 mod panel;
 mod plan;
 mod plan_buffer;

@@ -20,7 +20,7 @@ const ANY: Wanted = Wanted { source: None, tag: None, context: 0 };
 /// the machine is busy.
 const GAP: Duration = Duration::from_secs(6);
 
-fn up(hosts: &str) -> Vm {
+pub(crate) fn up(hosts: &str) -> Vm {
     let vm = Vm::new();
     let out = vm.towpath(&["up", "--hosts", hosts]);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -85,13 +85,13 @@ fn kill(vm: &Vm, host: usize) {
     Vm::signal(vm.pid(host), "-KILL");
 }
 
-fn task(vm: &Vm, host: usize) -> Task {
+pub(crate) fn task(vm: &Vm, host: usize) -> Task {
     Task::enrol_at(&vm.vm_dir().host(host).join("task.sock"), None).unwrap()
 }
 
 /// A farm over so many numbers, each of which takes so long. Its daemon is the first: it goes on
 /// through another.
-fn farm(vm: &Vm, items: u32, sleep: &str) -> JoinHandle<()> {
+pub(crate) fn farm(vm: &Vm, items: u32, sleep: &str) -> JoinHandle<()> {
     let script = format!("sleep {sleep}; echo $1");
     let mut farm = vm.command(&["farm", "--retries", "20", "--", "sh", "-c", &script, "sh", "{}"]);
     farm.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -109,10 +109,12 @@ fn farm(vm: &Vm, items: u32, sleep: &str) -> JoinHandle<()> {
 }
 
 /// The leader is killed so many times, each time replaced by a host that joins, while two tasks of
-/// the last host of the first five use groups and mailboxes. That one is not to lead.
-fn kill_leaders(vm: &Vm, kills: usize) {
+/// the fifth host use groups and mailboxes. That one is not to lead.
+pub(crate) fn kill_leaders(vm: &Vm, kills: usize) {
     let out = vm.towpath(&["host", "drain", "--no-wait", "h5"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
+    let up = || hosts(vm).iter().filter(|h| h["state"] == "up").count();
+    let all = up();
     let (mut a, mut b) = (task(vm, 5), task(vm, 5));
     for task in [&mut a, &mut b] {
         task.join_group("g").unwrap();
@@ -122,7 +124,7 @@ fn kill_leaders(vm: &Vm, kills: usize) {
     let content = |round: usize| round.to_le_bytes().repeat(1 + round % 2 * 10_000);
     for round in 0..kills {
         let killed = wait_for_leader(vm);
-        assert_ne!(killed, 5, "it is drained");
+        assert!(killed < 5 || killed > 6, "those are drained");
         kill(vm, killed);
         let begin = Instant::now();
         // What is asked while nobody leads is answered by the next one.
@@ -140,7 +142,7 @@ fn kill_leaders(vm: &Vm, kills: usize) {
         let out = vm.with_input(&["join", "-"], token.as_bytes());
         assert!(out.status.success(), "{}", text(&out.stderr));
         wait_for_voters(vm);
-        assert_eq!(hosts(vm).iter().filter(|h| h["state"] == "up").count(), 5, "joined once");
+        assert_eq!(up(), all, "joined once");
     }
     gaps.sort_unstable();
     println!("control stood still for {:?} in the median of {gaps:?}", gaps[kills / 2]);
