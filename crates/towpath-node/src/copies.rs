@@ -41,6 +41,9 @@ pub(crate) struct Copies {
     replaced: BTreeMap<HostId, (u32, Instant)>,
     /// Who waits until it is known.
     pub(crate) doubts: BTreeMap<HostId, Doubt>,
+    /// Connections to hosts that were asked because of somebody who waited, and did not answer; when
+    /// they were heard last then.
+    unanswered: BTreeMap<HostId, (AssociationId, Instant)>,
     /// When the owner was told last of one that was not let in.
     told: BTreeMap<HostId, Instant>,
 }
@@ -65,6 +68,17 @@ impl Copies {
         }
     }
 
+    /// A host has not answered on a connection that was heard at that time last: nobody else waits
+    /// for it. So whoever sends recorded handshakes keeps out nobody for longer.
+    pub(crate) fn does_not_answer(&mut self, host: HostId, up: AssociationId, heard_at: Instant) {
+        self.unanswered.insert(host, (up, heard_at));
+    }
+
+    /// Whether that is so, and it was not heard since.
+    pub(crate) fn is_unanswered(&self, host: HostId, up: AssociationId, heard_at: Instant) -> bool {
+        self.unanswered.get(&host) == Some(&(up, heard_at))
+    }
+
     /// One that asked was not let in. Whether that is news.
     pub(crate) fn is_news(&mut self, now: Instant, host: HostId) -> bool {
         let told = self.told.insert(host, now);
@@ -74,6 +88,7 @@ impl Copies {
     /// A host is none any more. Who waits for it is judged as any other.
     pub(crate) fn forget(&mut self, host: HostId) {
         self.replaced.remove(&host);
+        self.unanswered.remove(&host);
         self.told.remove(&host);
     }
 }

@@ -39,11 +39,20 @@ impl Node {
 
     /// Has somebody wait who asks under the key of a host that may be there: that one is asked
     /// first. True if so.
-    pub(crate) fn doubts(&mut self, now: Instant, doubt: Doubt, hello: &Hello) -> bool {
+    pub(crate) fn doubts(&mut self, now: Instant, mut doubt: Doubt, hello: &Hello) -> bool {
         if matches!(hello.purpose, Purpose::Ended(_)) {
             return false;
         }
-        let Some((host, _)) = self.has_another(&doubt.key, hello.life) else { return false };
+        let Some((host, up)) = self.has_another(&doubt.key, hello.life) else { return false };
+        let copies = &mut self.peers.copies;
+        let heard = self.endpoint.association(up).map(Association::heard_at);
+        if heard.is_some_and(|at| copies.is_unanswered(host, up, at)) {
+            return false;
+        }
+        // The time to answer is that of the first that asked.
+        if let Some(before) = copies.doubts.get(&host) {
+            doubt.since = before.since;
+        }
         if let Some(before) = self.peers.copies.doubts.insert(host, doubt) {
             // It asked before, or a third one does.
             self.refuse(now, &before, refusal::RECOVERING, "it asks again: try again");
@@ -80,6 +89,9 @@ impl Node {
             }
             let Some(doubt) = self.peers.copies.doubts.remove(&host) else { continue };
             if !answers {
+                if let (Some(up), Some(heard)) = (up, heard) {
+                    self.peers.copies.does_not_answer(host, up, heard);
+                }
                 let Doubt { id, key, admission, hello, .. } = doubt;
                 self.judge_incoming(now, id, key, admission, &hello);
                 continue;

@@ -190,3 +190,31 @@ fn those_that_do_not_say_which_daemon_they_are_are_judged_as_ever() {
     net.run(30);
     assert_ne!(net.id(1), before, "nobody is asked");
 }
+
+/// Whoever recorded the first packet of a host's handshake can send it again, as often as it likes.
+#[test]
+fn recorded_handshakes_keep_no_host_out_that_starts_again() {
+    let mut net = net(3, 1);
+    let (host, before) = (net.id(1), key(&mut net, 1));
+    let mut hello = net.node(1).hello(Purpose::Member(host));
+    hello.life = 77;
+    let hello = hello.encode("test");
+    net.crash(1);
+    let target = net.target(60);
+    let (crypto, rng) = (Box::new(StandIn::new(2)), Rng::new(9, 9));
+    net.seats[1].node = Some(Node::join(net.now, living(1, 99), crypto, rng, target));
+    for again in 0..500 {
+        let (now, id) = (net.now, AssociationId(u32::MAX - again));
+        net.node(0).handle_incoming(now, id, (HostKey(before), addr(7)), Admission::Member, &hello);
+        net.run(4);
+    }
+    assert!(net.node(1).me().is_some_and(|me| me != host), "it is let in within two seconds");
+    // One that is there answers, and goes on answering, whatever was said while it was not.
+    for _ in 0..50 {
+        let (now, id) = (net.now, AssociationId(u32::MAX));
+        net.node(0).handle_incoming(now, id, (HostKey(before), addr(7)), Admission::Member, &hello);
+        net.run(20);
+    }
+    let events = net.events(1);
+    assert!(!events.iter().any(|e| matches!(e, NodeEvent::ContactOver { .. })), "{events:?}");
+}
