@@ -48,7 +48,7 @@ const fn ending(ending: Option<&Ending>) -> (u32, i32) {
         Some(Ending::Signalled(signal)) => (ended::SIGNALLED, *signal),
         Some(Ending::TimedOut) => (ended::TIMED_OUT, 0),
         Some(Ending::NotStarted { errno, .. }) => (ended::NOT_STARTED, *errno),
-        Some(Ending::HostLost) => (ended::HOST_LOST, 0),
+        Some(Ending::HostLost | Ending::Unsure) => (ended::HOST_LOST, 0),
         Some(Ending::Refused(_)) => (ended::NOT_STARTED, 0),
     }
 }

@@ -121,7 +121,8 @@ impl CSpawn {
         };
         let env = env.into_iter().map(pair).collect::<Result<_, Failure>>()?;
         let (count, context, orphan) = (self.count, self.context, self.orphan != 0);
-        Ok(SpawnTasks { program, args, env, cwd, place, count, context, orphan })
+        let unique = false;
+        Ok(SpawnTasks { program, args, env, cwd, place, count, context, orphan, unique })
     }
 }
 

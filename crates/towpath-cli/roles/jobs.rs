@@ -15,6 +15,7 @@ fn spawn(count: u32, script: &str) {
         count,
         context: 0,
         orphan: false,
+        unique: false,
     };
     assert!(task.spawn(tasks).unwrap().iter().all(Result::is_ok));
 }

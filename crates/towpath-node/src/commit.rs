@@ -52,6 +52,7 @@ impl Fact {
             | Command::Lead(_)
             | Command::Voters(_)
             | Command::Keeps(_)
+            | Command::Unique(_)
             | Command::Invite(_)
             | Command::Revoke(_)
             | Command::Network(_)
@@ -116,7 +117,7 @@ impl Proposals {
             Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => {
                 Vec::from([("changes of the owner that wait for the log", self.owners, OWNERS_MAX)])
             }
-            Waiting::Promise(host, _) | Waiting::Holds(host) => {
+            Waiting::Promise(host, _) | Waiting::Holds(host) | Waiting::Confirm(host, _) => {
                 let of_host = self.by_host.get(host).copied().unwrap_or(0);
                 Vec::from([
                     ("changes of one host that wait for the log", of_host, HOST_PROPOSALS_MAX),
@@ -171,7 +172,7 @@ impl Proposals {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers += 1,
             Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => self.owners += 1,
-            Waiting::Promise(host, _) | Waiting::Holds(host) => {
+            Waiting::Promise(host, _) | Waiting::Holds(host) | Waiting::Confirm(host, _) => {
                 *self.by_host.entry(*host).or_default() += 1;
             }
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
@@ -194,7 +195,9 @@ impl Proposals {
         match &waiting {
             Waiting::Newcomer(_) => self.newcomers -= 1,
             Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => self.owners -= 1,
-            Waiting::Promise(host, _) | Waiting::Holds(host) => one_less(&mut self.by_host, *host),
+            Waiting::Promise(host, _) | Waiting::Holds(host) | Waiting::Confirm(host, _) => {
+                one_less(&mut self.by_host, *host)
+            }
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 one_less(&mut self.by_task, *task);
                 one_less(&mut self.by_host, task.host());
@@ -228,6 +231,8 @@ pub(crate) enum Waiting {
     Promise(HostId, u64),
     /// A host that says which promises it has, or has not.
     Holds(HostId),
+    /// A host that asks whether it is a member, by its number for that: its answer is an effect.
+    Confirm(HostId, u64),
     /// A task, with what it is answered then.
     Task(TaskId, u64, Answer),
     /// A task that asked the registry: its answer is an effect. What is kept of its question is the

@@ -10,6 +10,7 @@ use crate::restore::Recovery;
 use crate::sharing::Sharing;
 use crate::suspects::Suspects;
 use crate::telling::Telling;
+use crate::unique::Unique;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use towpath_vm::control::{Alone, Commits};
@@ -35,6 +36,7 @@ pub(crate) struct Lead {
     pub(crate) sharing: Sharing,
     pub(crate) refused: Refused,
     pub(crate) asking: Asking,
+    pub(crate) unique: Unique,
     /// Hosts that are gone, and when what was promised to them is over.
     pub(crate) orphans: Orphans,
     /// When those are asked again that have not said what they were promised.
@@ -73,6 +75,7 @@ impl Default for Lead {
             proposals: Proposals::default(),
             sharing: Sharing::default(),
             refused: Refused::default(),
+            unique: Unique::default(),
             asking: Asking::default(),
             orphans: Orphans::new(),
             say_at: None,

@@ -90,6 +90,7 @@ mod telling;
 #[cfg(test)]
 mod tests;
 mod ticking;
+mod unique;
 mod voters;
 mod voting;
 mod watch;

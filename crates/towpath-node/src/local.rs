@@ -2,6 +2,7 @@
 
 use crate::direct::Ring;
 use crate::question::Questions;
+use crate::unique::Certainty;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use towpath_vm::Ending;
 use towpath_vm::catching::Catching;
@@ -43,4 +44,6 @@ pub(crate) struct Jobs {
     pub(crate) loads: Loads,
     /// Slot of the host chosen last.
     pub(crate) last_placed: u16,
+    /// Whether this host may run unique ones.
+    pub(crate) certainty: Certainty,
 }

@@ -67,6 +67,7 @@ pub(crate) mod spawn;
 pub(crate) mod standing;
 pub(crate) mod suspects;
 pub(crate) mod telling;
+pub(crate) mod unique;
 pub(crate) mod voting;
 pub(crate) mod watch;
 pub(crate) mod work;
@@ -551,6 +552,7 @@ impl Machine for Node {
         self.settle_suspects(now);
         self.tell_whom_we_reach(now);
         self.settle_doubts(now);
+        self.settle_unique(now);
         self.settle_farewells(now);
         self.settle_asking(now);
         self.settle_recovery(now);
@@ -588,6 +590,7 @@ impl Machine for Node {
             self.lead.suspects.at,
             self.voting.look_at,
             self.doubts_due(),
+            self.jobs.certainty.due(),
             self.watch.asking_until,
             self.lead.farewells.values().min().copied(),
             self.lead.recovery.as_ref().map(|r| r.until),

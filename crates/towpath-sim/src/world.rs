@@ -61,7 +61,7 @@ pub struct SimHost {
     /// What each of them is paced at: a node that boots finds nothing reserved.
     pub(crate) rate: Option<Rate>,
     timer: Option<(Handle, Instant)>,
-    paused: bool,
+    pub(crate) paused: bool,
     /// So long after a grant what comes of it leaves.
     ahead: Duration,
     socket: VecDeque<Transit>,

@@ -49,6 +49,8 @@ pub enum Command {
     Lead(HostId),
     /// These may come to lead.
     Voters(Vec<HostId>),
+    /// A host has unique tasks, and asks whether it is part of the virtual machine.
+    Unique(HostId),
     /// A host is to be sent the log, and with it the secrets of tokens.
     Keeps(HostId),
     /// A host is to be given nothing new, or is again.
@@ -84,7 +86,7 @@ kinds! {
     Command:
     1 Join, 2 Lost, 3 Leave, 4 Lead, 5 Voters, 6 Drain, 7 Invite, 8 Revoke,
     9 Network, 10 Promise, 11 Again, 12 Release, 13 Holds, 14 FreeOrphans,
-    16 Ask, 17 TaskOver, 18 ForgetWaits, 19 Halt, 20 Keeps,
+    16 Ask, 17 TaskOver, 18 ForgetWaits, 19 Halt, 20 Keeps, 21 Unique,
 }
 
 impl Command {
@@ -178,6 +180,8 @@ pub enum Effect {
     Issued(bool),
     /// Whether a token was in the list that is no longer.
     Revoked(bool),
+    /// A host is part of the virtual machine, as of this command.
+    Confirmed(HostId),
     /// This host was deleted, and so many tokens are revoked, of which it knew.
     AllRevoked(HostId, usize),
     /// Whether the network is what was said.
@@ -209,6 +213,8 @@ pub struct ControlState {
     /// Keys of hosts that may know the secrets of those tokens, beside the one that founded: each
     /// that ever was to keep the log, or led.
     keepers: BTreeSet<[u8; 32]>,
+    /// Hosts that are up, and may have unique tasks.
+    unique: BTreeSet<HostId>,
     promises: Promises,
     applied: u64,
 }
@@ -217,7 +223,7 @@ impl ControlState {
     /// That of a virtual machine whose hosts are these, and nothing else is known.
     pub fn new(hosts: ControlLog) -> Self {
         let (registry, answers, registered, deleted) = Default::default();
-        let (invitations, keepers, promises) = Default::default();
+        let (invitations, keepers, unique, promises) = Default::default();
         Self {
             hosts,
             registry,
@@ -226,6 +232,7 @@ impl ControlState {
             deleted,
             invitations,
             keepers,
+            unique,
             promises,
             applied: 0,
         }
@@ -252,9 +259,11 @@ impl ControlState {
     /// over; nobody waits for an answer any more.
     #[must_use]
     pub fn with_tasks_of(mut self, before: Self, lives: impl Fn(TaskId) -> bool) -> Self {
-        let Self { registry, answers, registered, promises, .. } = before;
+        let Self { registry, answers, registered, promises, unique, .. } = before;
         let all = registered.clone();
-        self = Self { registry, answers, registered, promises, ..self };
+        self = Self { registry, answers, registered, promises, unique, ..self };
+        let up = self.hosts.table().up().map(|host| host.id).collect();
+        self.unique = self.unique.intersection(&up).copied().collect();
         for task in all {
             if self.is_up(task.host()) && lives(task) {
                 self.registry.forget_waits(task);
@@ -342,6 +351,11 @@ impl ControlState {
         &self.keepers
     }
 
+    /// Whether a host may have unique tasks.
+    pub fn may_have_unique(&self, host: HostId) -> bool {
+        self.unique.contains(&host)
+    }
+
     /// Whether a host is known as one that may know the tokens' secrets.
     pub fn is_keeper(&self, host: HostId) -> bool {
         self.table().get(host).is_some_and(|h| self.keepers.contains(&h.key))
@@ -384,6 +398,11 @@ impl ControlState {
             Command::Lead(host) => self.lead(host, &mut effects),
             Command::Voters(hosts) => self.change(Change::Voters(hosts), &mut effects),
             Command::Keeps(host) => self.keeps(host),
+            Command::Unique(host) if self.is_up(host) => {
+                self.unique.insert(host);
+                effects.push(Effect::Confirmed(host));
+            }
+            Command::Unique(_) => {}
             Command::Drain(drain) => self.drain(drain, &mut effects),
             Command::Invite(Invite { issued, at_unix_s }) => {
                 effects.push(Effect::Issued(self.invitations.issue(issued, at_unix_s)));
@@ -586,6 +605,7 @@ impl ControlState {
 
     /// A host is gone, and all its tasks with it.
     fn host_over(&mut self, host: HostId) {
+        self.unique.remove(&host);
         for task in self.registered_of(host) {
             self.task_over(task);
         }

@@ -135,6 +135,10 @@ pub enum Message {
     Contents(Contents),
     /// To the leader, which asked: that host is silent here, too.
     Unheard(Unreachable),
+    /// A host that has unique tasks asks the leader whether it is a member.
+    Confirm(Confirm),
+    /// It was when it asked: that is decided.
+    Confirmed(Confirm),
     /// To the leader: we need this of the network.
     Promise(Promise),
     /// From the leader: what came of it.
@@ -471,6 +475,13 @@ pub struct Blocked {
     pub need: u64,
 }
 
+/// Body of [`Message::Confirm`] and [`Message::Confirmed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirm {
+    /// The asking host's number for it.
+    pub number: u64,
+}
+
 /// Body of [`Message::Report`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -727,6 +738,7 @@ kinds! {
     60 ChannelWithdrawn, 61 Parted, 62 Keep, 63 Consensus, 64 Reach,
     65 Promise, 66 Promised, 67 Again, 68 Release, 69 Holds, 70 SayHolds, 71 Outnumbered,
     72 Ends, 73 MayEnd, 74 Unheard, 75 Content, 76 Contents,
+    77 Confirm, 78 Confirmed,
 }
 
 pub(crate) fn encode<T: Serialize>(kind: u16, body: &T, mut out: Vec<u8>) -> Vec<u8> {
@@ -785,7 +797,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..77u16, body: Vec<u8>) {
+        fn any_bytes_decode_or_fail_without_a_panic(kind in 0..79u16, body: Vec<u8>) {
             let mut bytes = kind.to_le_bytes().to_vec();
             bytes.extend(body);
             if let Ok(message) = Message::decode(&bytes) {

@@ -225,6 +225,8 @@ pub struct SpawnTasks {
     pub context: u32,
     /// They are nobody's children.
     pub orphan: bool,
+    /// Nothing may take their place before they are over ([`crate::TaskSpec::unique`]).
+    pub unique: bool,
 }
 
 /// Groups and mailboxes, kept by the leader in one order. `C`: what stands for the content of a

@@ -26,6 +26,9 @@ pub struct TaskSpec {
     pub output_window: u32,
     /// Bytes of standard input that the requester may have under way; 0: it is empty.
     pub input_window: u32,
+    /// Nothing may take its place before it is over: its host starts it once it knows that it is
+    /// part of the virtual machine, and ends it before it could be declared lost.
+    pub unique: bool,
 }
 
 /// Which output.
@@ -57,6 +60,8 @@ pub enum Ending {
     HostLost,
     /// The host did not take it.
     Refused(String),
+    /// It is unique, and its host could not be sure any more that it was not declared lost.
+    Unsure,
 }
 
 impl Ending {
@@ -75,7 +80,7 @@ impl Ending {
             Self::TimedOut => 124,
             Self::NotStarted { errno: 2, .. } => 127,
             Self::NotStarted { .. } => 126,
-            Self::HostLost | Self::Refused(_) => 255,
+            Self::HostLost | Self::Refused(_) | Self::Unsure => 255,
         }
     }
 }
@@ -89,6 +94,9 @@ impl fmt::Display for Ending {
             Self::NotStarted { text, .. } => write!(f, "could not be started: {text}"),
             Self::HostLost => f.write_str("host lost"),
             Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::Unsure => f.write_str(
+                "ended by its host, which had not heard for long enough that it is a member still",
+            ),
         }
     }
 }

@@ -123,6 +123,10 @@ pub struct Tasks {
     /// Tasks whose processes are over, for the owner to look at.
     over: VecDeque<(TaskId, Ending)>,
     waiting: VecDeque<TaskId>,
+    /// Those that are unique, and are not being ended for it.
+    unique: BTreeSet<TaskId>,
+    /// Those may be started.
+    sure: bool,
     running: usize,
     /// Running tasks that hold a job slot.
     slots_used: u16,
@@ -144,6 +148,8 @@ impl Tasks {
             signals: BTreeSet::new(),
             over: VecDeque::new(),
             waiting: VecDeque::new(),
+            unique: BTreeSet::new(),
+            sure: false,
             running: 0,
             slots_used: 0,
             next: 0,
@@ -209,6 +215,39 @@ impl Tasks {
     /// Number of tasks that are running or about to, or enrolled by themselves.
     pub fn load(&self) -> usize {
         self.running + self.adopted.len()
+    }
+
+    /// Whether there are unique tasks, running or waiting to be.
+    pub fn has_unique(&self) -> bool {
+        !self.unique.is_empty()
+    }
+
+    /// How many of those run.
+    pub fn unique_running(&self) -> usize {
+        self.unique.iter().filter(|id| self.by_id.get(id).is_some_and(|t| t.running)).count()
+    }
+
+    /// Whether this host knows that it is part of the virtual machine: unique tasks are started
+    /// while it does, and only then.
+    pub fn set_sure(&mut self, sure: bool) {
+        self.sure = sure;
+        self.fill_slots();
+    }
+
+    /// All unique tasks end at once.
+    pub fn end_unique(&mut self, now: Instant) {
+        self.sure = false;
+        for id in core::mem::take(&mut self.unique) {
+            let Some(t) = self.by_id.get_mut(&id) else { continue };
+            if t.running {
+                t.end = Some(Ending::Unsure);
+                self.signal_at(id, None);
+                self.actions.push_back(Action::Signal { task: id, signal: SIGKILL });
+            } else {
+                self.waiting.retain(|w| *w != id);
+                self.exited(now, id, Ending::Unsure);
+            }
+        }
     }
 
     /// Sends a signal to a task; false when there is no such task.
@@ -281,7 +320,7 @@ impl Tasks {
         if self.by_request.contains_key(&(requester, request)) {
             return None;
         }
-        let full = if spec.queued {
+        let full = if spec.queued || spec.unique && !self.sure {
             (self.waiting.len() >= QUEUED_MAX).then_some(("queue", QUEUED_MAX))
         } else {
             (self.running >= RUNNING_MAX).then_some(("table", RUNNING_MAX))
@@ -292,7 +331,7 @@ impl Tasks {
             self.tell_end(requester, request, TaskExit::without_run(Ending::Refused(why)), 0);
             return None;
         };
-        let queued = spec.queued;
+        let (queued, unique) = (spec.queued, spec.unique);
         let task = Task {
             requester,
             request,
@@ -315,7 +354,8 @@ impl Tasks {
         self.by_id.insert(id, task);
         self.held.insert(id);
         self.by_request.insert((requester, request), id);
-        if queued {
+        self.unique.extend(unique.then_some(id));
+        if queued || unique && !self.sure {
             self.waiting.push_back(id);
             self.fill_slots();
         } else {
@@ -336,9 +376,22 @@ impl Tasks {
     }
 
     fn fill_slots(&mut self) {
-        while self.slots_used < self.slots && self.running < RUNNING_MAX {
-            let Some(id) = self.waiting.pop_front() else { break };
-            self.slots_used += 1;
+        // Where all that wait need a slot, as most of them do, none is looked at twice.
+        let waits = |t: &Task, tasks: &Self| {
+            t.spec.unique && !tasks.sure || t.spec.queued && tasks.slots_used >= tasks.slots
+        };
+        let mut from = 0;
+        while self.running < RUNNING_MAX {
+            if self.unique.is_empty() && self.slots_used >= self.slots {
+                break;
+            }
+            let mut rest = self.waiting.iter().skip(from);
+            let next = rest.position(|id| self.by_id.get(id).is_none_or(|t| !waits(t, self)));
+            let Some(at) = next.map(|at| from + at) else { break };
+            let Some(id) = self.waiting.remove(at) else { break };
+            from = at;
+            let queued = self.by_id.get(&id).is_some_and(|t| t.spec.queued);
+            self.slots_used += u16::from(queued);
             self.start(id);
         }
     }
@@ -401,7 +454,10 @@ impl Tasks {
         let Some(t) = self.remove(id) else { return };
         let wall_us = t.started.map_or(0, |s| now.since(s).as_micros() as u64);
         let ending = match (t.end, ending) {
-            (Some(reason @ Ending::TimedOut), Ending::Signalled(_) | Ending::Exited(_)) => reason,
+            (
+                Some(reason @ (Ending::TimedOut | Ending::Unsure)),
+                Ending::Signalled(_) | Ending::Exited(_),
+            ) => reason,
             (_, ending) => ending,
         };
         if t.running {
@@ -419,6 +475,7 @@ impl Tasks {
 
     fn remove(&mut self, id: TaskId) -> Option<Task> {
         self.signal_at(id, None);
+        self.unique.remove(&id);
         self.by_id.remove(&id)
     }
 

@@ -58,7 +58,17 @@ fn tasks(task: &mut Task, count: u32) -> anyhow::Result<Times> {
     let args = ["bench", "member", "--task"].map(|a| a.as_bytes().to_vec()).to_vec();
     let (env, cwd, place) = (Vec::new(), Vec::new(), Place::Any);
     let begin = Instant::now();
-    let spawn = SpawnTasks { program, args, env, cwd, place, count, context: 0, orphan: false };
+    let spawn = SpawnTasks {
+        program,
+        args,
+        env,
+        cwd,
+        place,
+        count,
+        context: 0,
+        orphan: false,
+        unique: false,
+    };
     let mut ids = Vec::new();
     for result in task.spawn(spawn)? {
         ids.push(result?);

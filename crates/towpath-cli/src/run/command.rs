@@ -97,6 +97,9 @@ pub(crate) struct RunArgs {
     /// End each task, and what it spawned, after so long, such as 500ms, 30s, 2m or 1h
     #[arg(long, value_name = "DURATION", value_parser = crate::control::time)]
     timeout: Option<Duration>,
+    /// Tasks that must not run twice: each is ended by its host before that could be declared lost
+    #[arg(long)]
+    unique: bool,
     /// `[RANK HOST]` before each line (default with several tasks)
     #[arg(long, conflicts_with = "no_tag")]
     tag: bool,
@@ -232,6 +235,7 @@ fn spec(args: &RunArgs) -> anyhow::Result<TaskSpec> {
         timeout_ms,
         output_window: window as u32,
         input_window: 0,
+        unique: args.unique,
     })
 }
 

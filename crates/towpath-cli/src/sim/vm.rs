@@ -24,6 +24,8 @@ Examples:
   towpath sim vm --voters 3 --endings 4 --seeds 100    hosts are told to end, and start again
   towpath sim vm --aparts 3 --seeds 100                two hosts lose each other, all others do not
   towpath sim vm --voters 3 --mail-bytes 100000        long mailbox entries, which outlive leaders
+  towpath sim vm --unique --aparts 3 --faults 5 --seeds 100
+                                                       no unique task outlives its host's loss
   towpath sim vm --lost-after-ms 10000 --seeds 100     only a crash may cost a host
   towpath sim vm --hosts 1000 --tasks 20000 --faults 20
   towpath sim vm --hosts 100 --tasks 200 --faults 0 --json
@@ -69,6 +71,9 @@ pub(super) struct VmArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1000))]
     aparts: u64,
+    /// Half of the spawned tasks are unique: none of them may run where its host is lost
+    #[arg(long)]
+    unique: bool,
     /// Longest entry of mailboxes, in bytes, which tasks use often then
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=524_288))]
@@ -111,6 +116,7 @@ impl VmArgs {
             power_cuts: self.power_cuts as usize,
             endings: self.endings as usize,
             aparts: self.aparts as usize,
+            unique: self.unique,
             mail_bytes_max: self.mail_bytes,
             links: self.links,
             voters: self.voters,
@@ -127,7 +133,8 @@ impl VmArgs {
             + &times("power-cuts", self.power_cuts)
             + &times("endings", self.endings)
             + &times("aparts", self.aparts)
-            + &times("mail-bytes", self.mail_bytes.into());
+            + &times("mail-bytes", self.mail_bytes.into())
+            + if self.unique { " --unique" } else { "" };
         let more = |name, n: u8| if n > 1 { format!(" --{name} {n}") } else { String::new() };
         let (links, voters) = (more("links", *links), more("voters", *voters));
         let after = match self.lost_after_ms {

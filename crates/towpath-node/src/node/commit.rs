@@ -84,12 +84,14 @@ impl Node {
     fn carry_out(&mut self, now: Instant, waiting: Option<Waiting>, effects: Vec<Effect>) {
         let (mut newcomer, mut owner, mut answer) = (None, None, None);
         let (mut network, mut table, mut halts) = (None, None, false);
+        let mut confirms = None;
         match waiting {
             Some(Waiting::Newcomer(id)) => newcomer = Some(id),
             Some(Waiting::Owner(nonce)) => owner = Some(nonce),
             Some(Waiting::Task(task, number, a)) => answer = Some((task, number, a)),
             Some(Waiting::Network(number)) => network = Some(number),
             Some(Waiting::Table(number)) => table = Some(number),
+            Some(Waiting::Confirm(_, number)) => confirms = Some(number),
             Some(Waiting::Asker(..) | Waiting::Promise(..) | Waiting::Holds(_)) | None => {}
         }
         for effect in effects {
@@ -118,6 +120,11 @@ impl Node {
                 Effect::Revoked(done) => {
                     let outcome = done.then_some(()).ok_or(InviteError::Unknown);
                     self.token_decided(owner.take(), outcome);
+                }
+                Effect::Confirmed(host) => {
+                    if let Some(number) = confirms.take() {
+                        self.tell_confirmed(now, host, number);
+                    }
                 }
                 Effect::AllRevoked(host, tokens) => {
                     self.events.push_back(NodeEvent::TokensRevoked { host, tokens });
@@ -213,7 +220,8 @@ impl Node {
                 self.reply(now, *task, *number, Err(why));
             }
             Some(Waiting::Holds(host)) => self.holds_dropped(now, *host),
-            None => {}
+            // It asks again.
+            Some(Waiting::Confirm(..)) | None => {}
         }
     }
 }

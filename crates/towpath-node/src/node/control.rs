@@ -391,6 +391,7 @@ impl Node {
         }
         if let Change::Left(id) | Change::Lost(id) = change {
             self.peers.copies.forget(*id);
+            self.lead.unique.asked.remove(id);
         }
         if let Change::Added(host) = change {
             // The old life of a host that came back is over. Others may still be to come, and who

@@ -266,6 +266,7 @@ impl Node {
             }),
             None => log.without_tasks(),
         });
+        self.lead.unique.leads(now);
         self.share_log(now);
         self.begin_sharing(now);
         self.events.push_back(NodeEvent::Joined { me, again: false });

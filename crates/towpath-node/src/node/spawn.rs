@@ -160,6 +160,7 @@ impl Node {
             family: family.map(|f| f.number),
         };
         self.local.members.add(task, origin);
+        self.settle_unique(now);
         if family.is_some() {
             let load = u32::try_from(load).unwrap_or(u32::MAX);
             self.tell(now, from, Message::Accepted(Accepted { request, task, load }));
@@ -293,6 +294,6 @@ impl Node {
 }
 
 fn spec(spawn: SpawnTasks) -> TaskSpec {
-    let SpawnTasks { program, args, env, cwd, .. } = spawn;
-    TaskSpec { program, args, env, cwd, ..Default::default() }
+    let SpawnTasks { program, args, env, cwd, unique, .. } = spawn;
+    TaskSpec { program, args, env, cwd, unique, ..Default::default() }
 }

@@ -164,6 +164,18 @@ impl Node {
             }
             return self.lead.suspects.arm();
         }
+        if let Some(wait) = self.may_run_unique(now, host) {
+            if self.voting.voter.is_none() {
+                self.lead.suspects.clear(host);
+            }
+            self.await_return(now, host, wait);
+            if let Some(suspect) = self.lead.suspects.by_host.get_mut(&host) {
+                suspect.asked = None;
+                suspect.until = suspect.until.max(now + wait);
+                suspect.latest = suspect.latest.max(suspect.until);
+            }
+            return self.lead.suspects.arm();
+        }
         let again = now + self.return_within();
         if self.voting.voter.is_none() {
             self.lead.suspects.clear(host);

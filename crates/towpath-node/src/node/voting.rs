@@ -441,6 +441,7 @@ impl Node {
         self.joining = None;
         let left = core::mem::take(&mut self.standing).left;
         self.take_over(now, state);
+        self.lead.unique.leads(now);
         self.begin_sharing(now);
         let (Some(me), Some(log)) = (self.me, &self.log) else { return };
         let (term, index) = log.snapshot().place();

@@ -68,6 +68,7 @@ const fn who(message: &Message) -> Who {
         | Message::Keep(_)
         | Message::Promised(_)
         | Message::SayHolds(_)
+        | Message::Confirmed(_)
         | Message::MayEnd(_) => Who::Leader,
         // Of requests of ours, which run on one host.
         Message::Started(_)
@@ -270,6 +271,8 @@ fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 13] {
         Message::Contents(Contents { of: Said::Needed, which: vec![kept] }),
         Message::Ends(Ends { now: false }),
         Message::MayEnd(MayEnd {}),
+        Message::Confirm(Confirm { number: 1 }),
+        Message::Confirmed(Confirm { number: 1 }),
     ]
 }
 

@@ -465,6 +465,7 @@ impl Vm for Member {
             count: request.count,
             context: context_of(request.context),
             orphan: request.orphan,
+            unique: false,
         };
         let outcomes = asked(self.task.spawn(tasks))?;
         let mut tids = Vec::with_capacity(outcomes.len());

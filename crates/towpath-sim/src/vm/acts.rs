@@ -133,7 +133,8 @@ impl Run<'_> {
         } else {
             (spec.program, spec.args)
         };
-        let spawn = SpawnTasks { program, args, place, count, ..SpawnTasks::default() };
+        let unique = self.scenario.unique && task.rng.below(2) == 0;
+        let spawn = SpawnTasks { program, args, place, count, unique, ..SpawnTasks::default() };
         if task.rng.below(2) == 0 {
             task.says(&mut self.world, ToDaemon::CatchOutput(true));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use towpath_node::Node;
 use towpath_wire::{HostId, Instant};
 
 use super::faults::Fault;
@@ -70,6 +71,20 @@ impl Run<'_> {
         let Some(host) = self.ids.iter().position(|i| *i == Some(id)) else { return };
         if !self.fenced.struck.contains(&host) {
             self.ledger.violate(format!("host {host} ({id}) is lost, and nothing struck it"));
+        }
+    }
+
+    /// Its unique tasks have ended, since others may take their place from now on.
+    pub(super) fn check_unique(&mut self, id: HostId) {
+        let Some(host) = self.ids.iter().position(|i| *i == Some(id)) else { return };
+        // One that stands still ends nothing, and finds out as soon as it goes on.
+        let seat = Some(&self.world.hosts[host]).filter(|seat| !seat.paused);
+        let node = seat.and_then(|seat| seat.node.as_ref()).filter(|node| node.me() == Some(id));
+        let run = node.map_or(0, Node::unique_running);
+        self.out.lost_alive += u64::from(node.is_some());
+        if run > 0 {
+            let what = format!("{run} unique tasks run on host {host} ({id}), which is lost");
+            self.ledger.violate(what);
         }
     }
 

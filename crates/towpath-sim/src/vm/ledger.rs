@@ -20,6 +20,8 @@ struct Way {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     ways: HashMap<(TaskId, TaskId), Way>,
+    /// Tasks that began: one that is unique may end before.
+    pub(super) begun: BTreeSet<TaskId>,
     /// How tasks ended, as far as the run itself made them.
     pub(super) ended: BTreeMap<TaskId, Option<Ending>>,
     /// Pairs of hosts between which a connection broke, the smaller first.
@@ -115,7 +117,8 @@ impl Ledger {
         if received < whole {
             self.cut_short += 1;
         }
-        if !short && (received < whole || !self.ended.contains_key(&src)) {
+        let goes_on = self.begun.contains(&src) && !self.ended.contains_key(&src);
+        if !short && (received < whole || goes_on) {
             self.violate(format!(
                 "{dst} hears of the end of {src} after {received} of {whole} messages; it ended: \
                  {:?}",
@@ -155,6 +158,7 @@ impl Ledger {
         let short = self.may_be_short(peer.host(), task.host());
         if let (Some(Some(known)), Some(told), false) = (&known, ending, short)
             && known != told
+            && !(told == &Ending::Unsure && matches!(known, Ending::Signalled(_)))
         {
             self.violate(format!("{task}: {peer} ended with {known}, told: {told}"));
         }

@@ -11,6 +11,8 @@ pub struct VmOutcome {
     pub hosts: usize,
     /// Times that a host was declared lost.
     pub hosts_lost: u64,
+    /// The same, as each host sees it, where that one lived.
+    pub lost_alive: u64,
     /// Tasks that there were.
     pub tasks: usize,
     /// Those that were spawned by tasks.

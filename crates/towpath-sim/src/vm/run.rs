@@ -230,6 +230,7 @@ impl<'a> Run<'a> {
         self.tasks[index].lines.reserves = reserves;
         self.claims.push(claim);
         self.by_id.insert(id, index);
+        self.ledger.begun.insert(id);
         index
     }
 
@@ -445,6 +446,9 @@ impl<'a> Run<'a> {
             }
             NodeEvent::HostLost(id) | NodeEvent::HostLeft(id) => {
                 self.check_lost(*id);
+                if matches!(event, NodeEvent::HostLost(_)) {
+                    self.check_unique(*id);
+                }
                 self.out.hosts_lost += u64::from(host == 0);
                 self.ledger.host_lost(*id);
             }

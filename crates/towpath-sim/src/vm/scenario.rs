@@ -30,6 +30,8 @@ pub struct VmScenario {
     /// Times that two hosts do not reach each other, or one of them not the other, while all others
     /// reach both.
     pub aparts: usize,
+    /// Half of the spawned tasks are unique: none of these may run where its host is lost.
+    pub unique: bool,
     /// Every host's links, to and from the middle.
     pub link: LinkSpec,
     /// So many links has a host, each to a network of its own.
@@ -89,6 +91,7 @@ impl Default for VmScenario {
             power_cuts: 0,
             endings: 0,
             aparts: 0,
+            unique: false,
             link: LinkSpec {
                 rate_bps: 1_000_000_000,
                 delay_us: 100,

@@ -253,6 +253,7 @@ fn a_task_spawns_where_it_wants_and_hears_what_came_of_each() {
             count,
             context: 3,
             orphan: false,
+            unique: false,
         })
     };
     let missing = vm.ask(1, a, spawn("missing", Place::Any, 2)).unwrap();

@@ -222,3 +222,26 @@ fn a_thousand_hosts() {
     println!("{out:#?}");
     assert!(out.violations.is_empty());
 }
+
+/// Who begins a lost host's work elsewhere can count on it.
+#[test]
+fn no_unique_task_runs_on_a_host_that_is_lost() {
+    let (mut failed, mut alive) = (Vec::new(), 0);
+    for (voters, faults, restarts, aparts) in
+        [(1, 5, 0, 2), (3, 5, 0, 2), (3, 3, 2, 0), (5, 5, 0, 0)]
+    {
+        let base = VmScenario { unique: true, ..VmScenario::default() };
+        let scenario = VmScenario { voters, faults, restarts, aparts, ..base };
+        for seed in 0..25 {
+            let out = run(&scenario, seed);
+            alive += out.lost_alive;
+            if !out.violations.is_empty() {
+                let how = format!("--voters {voters} --faults {faults} --restarts {restarts}");
+                let how = format!("{how} --aparts {aparts} --unique --seed {seed}");
+                failed.push(format!("sim vm {how}: {:#?}", out.violations));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(alive > 50, "{alive}");
+}

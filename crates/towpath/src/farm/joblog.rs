@@ -223,7 +223,7 @@ fn exit_columns(ending: &Ending) -> (i32, i32) {
         Ending::Exited(code) => (*code, 0),
         Ending::Signalled(signal) => (0, *signal),
         Ending::TimedOut => (-1, 15),
-        Ending::NotStarted { .. } | Ending::HostLost | Ending::Refused(_) => {
+        Ending::NotStarted { .. } | Ending::HostLost | Ending::Unsure | Ending::Refused(_) => {
             (ending.shell_status().into(), 0)
         }
     }

@@ -128,7 +128,7 @@ impl Report {
 
     pub(crate) fn dropped(&mut self, ending: &Ending) {
         match ending {
-            Ending::HostLost | Ending::Refused(_) => self.host_lost_reruns += 1,
+            Ending::HostLost | Ending::Unsure | Ending::Refused(_) => self.host_lost_reruns += 1,
             _ => self.retried += 1,
         }
     }

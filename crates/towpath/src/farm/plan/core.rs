@@ -385,7 +385,7 @@ impl Plan {
                 past.failed += 1;
                 past.failed <= self.options.retry_failed && !self.held
             }
-            Ending::HostLost => {
+            Ending::HostLost | Ending::Unsure => {
                 past.setbacks += 1;
                 past.setbacks <= self.options.retries
             }

@@ -151,7 +151,7 @@ impl HostLoad {
             }
             Ending::NotStarted { .. } if blame => self.not_started_in_a_row += 1,
             Ending::NotStarted { .. } => {}
-            Ending::Refused(_) | Ending::HostLost => self.set_back(now),
+            Ending::Refused(_) | Ending::HostLost | Ending::Unsure => self.set_back(now),
         }
         self.is_up() && self.not_started_in_a_row >= NOT_STARTED_MAX
     }
