@@ -134,6 +134,10 @@ swarm: build
 	  $(BIN) sim vm --voters $$voters --faults 2 --endings 3 --seeds $(SEEDS) >/dev/null && \
 	  $(BIN) sim vm --voters $$voters --hosts 3 --faults 0 --endings 4 --seeds $(SEEDS) >/dev/null || exit 1; \
 	done
+	for voters in 1 3 5; do \
+	  $(BIN) sim vm --voters $$voters --faults 5 --aparts 2 --unique --seeds $(SEEDS) >/dev/null && \
+	  $(BIN) sim vm --voters $$voters --faults 3 --restarts 2 --endings 1 --unique --seeds $(SEEDS) >/dev/null || exit 1; \
+	done
 	for nodes in 3 5 9; do $(BIN) sim consensus --nodes $$nodes --seeds $(SEEDS) >/dev/null || exit 1; done
 
 # LU and products of the applications beside faer, in one program that is built for that alone.

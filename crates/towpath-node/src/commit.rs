@@ -196,7 +196,7 @@ impl Proposals {
             Waiting::Newcomer(_) => self.newcomers -= 1,
             Waiting::Owner(_) | Waiting::Network(_) | Waiting::Table(_) => self.owners -= 1,
             Waiting::Promise(host, _) | Waiting::Holds(host) | Waiting::Confirm(host, _) => {
-                one_less(&mut self.by_host, *host)
+                one_less(&mut self.by_host, *host);
             }
             Waiting::Task(task, ..) | Waiting::Asker(task, ..) => {
                 one_less(&mut self.by_task, *task);

@@ -41,8 +41,8 @@ pub(crate) struct Copies {
     replaced: BTreeMap<HostId, (u32, Instant)>,
     /// Who waits until it is known.
     pub(crate) doubts: BTreeMap<HostId, Doubt>,
-    /// Connections to hosts that were asked because of somebody who waited, and did not answer; when
-    /// they were heard last then.
+    /// Connections to hosts that were asked because of somebody who waited, and did not answer, and
+    /// when they were heard last then.
     unanswered: BTreeMap<HostId, (AssociationId, Instant)>,
     /// When the owner was told last of one that was not let in.
     told: BTreeMap<HostId, Instant>,

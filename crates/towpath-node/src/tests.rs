@@ -42,6 +42,7 @@ mod standin;
 mod standing;
 mod telling;
 mod tokens;
+mod unique;
 mod voters;
 mod voting;
 mod written;

@@ -8,8 +8,8 @@
 //!   until = s + 0.9 lost_after ◀───────   Confirmed n
 //!   until is over: all unique tasks end
 //! ```
-//! What is decided shows that no other leader was elected before `s`; each one that is elected later
-//! finds the host in the state, and declares it lost no sooner than `lost_after` after its election.
+//! What is decided shows that no other leader was elected before `s`; each that is elected later
+//! finds the host in the state, and declares it lost no sooner than `lost_after` after that.
 //! Clocks are compared with none of another host.
 
 use alloc::collections::{BTreeMap, VecDeque};

@@ -238,8 +238,6 @@ pub enum Plant {
     LostAlone,
     /// Unique tasks of a host that is out of contact go on.
     UniqueGoesOn,
-    /// A leader does not wait for unique tasks of a host that it declares lost.
-    LostTooSoon,
     /// The content of a mailbox entry is with whoever leads alone when that is decided.
     ContentAlone,
     /// A question that is asked again of the next leader is taken for a new one.

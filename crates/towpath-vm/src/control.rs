@@ -6,7 +6,9 @@
 //! is applied, since only then is it known what came before it; nobody is answered earlier, since a
 //! command may still be dropped. Applying depends on nothing but the state and the command.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+mod alone;
+
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +20,7 @@ use towpath_wire::bytes::ParseError;
 use towpath_wire::id::TASK_MAX;
 use towpath_wire::{HostId, TaskId};
 
+pub use self::alone::Alone;
 use crate::fields::{DRAINS, FIELDS_ALL_MAX, Fields};
 use crate::host::{Host, HostState, HostTable, NAME_MAX};
 use crate::invitations::{Invitations, Issued, NotGood, Shown};
@@ -261,7 +264,7 @@ impl ControlState {
     pub fn with_tasks_of(mut self, before: Self, lives: impl Fn(TaskId) -> bool) -> Self {
         let Self { registry, answers, registered, promises, unique, .. } = before;
         let all = registered.clone();
-        self = Self { registry, answers, registered, promises, unique, ..self };
+        self = Self { registry, answers, registered, unique, promises, ..self };
         let up = self.hosts.table().up().map(|host| host.id).collect();
         self.unique = self.unique.intersection(&up).copied().collect();
         for task in all {
@@ -675,26 +678,6 @@ pub trait Commits: fmt::Debug {
     fn propose(&mut self, command: Command) -> Ticket;
     /// What became of a proposal, in the order of the log.
     fn poll(&mut self) -> Option<Outcome>;
-}
-
-/// The log of a leader that asks nobody: what it proposes is committed.
-#[derive(Debug, Default)]
-pub struct Alone {
-    proposed: VecDeque<(u64, Command)>,
-    last: u64,
-}
-
-impl Commits for Alone {
-    fn propose(&mut self, command: Command) -> Ticket {
-        self.last += 1;
-        self.proposed.push_back((self.last, command));
-        Ticket(self.last)
-    }
-
-    fn poll(&mut self) -> Option<Outcome> {
-        let (index, command) = self.proposed.pop_front()?;
-        Some(Outcome::Committed(index, Ticket(index), command))
-    }
 }
 
 /// A name that is taken, with what tells its host apart; no longer than a name may be.

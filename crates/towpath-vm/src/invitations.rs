@@ -154,8 +154,9 @@ impl Invitations {
     }
 
     /// A token is good from now on; false: so many are that none has room. Of those that are over,
-    /// or revoked, the one that ends first goes where there is no room, none before: the clock of the
-    /// next leader may be behind, and a host that was let in by one, and is known, comes back by it.
+    /// or revoked, the one that ends first goes where there is no room, none before: the clock of
+    /// the next leader may be behind, and a host that was let in by one, and is known, comes back
+    /// by it.
     pub(crate) fn issue(&mut self, issued: Issued, at_unix_s: u64) -> bool {
         if self.by_nonce.len() >= INVITATIONS_MAX && !self.by_nonce.contains_key(&issued.nonce) {
             let over = self.iter().filter(|issued| !issued.is_good(at_unix_s));

@@ -843,4 +843,42 @@ mod tests {
         assert_eq!(t.poll_timeout(), Some(at(2002)));
         let _ = id;
     }
+
+    #[test]
+    fn unique_tasks_wait_until_their_host_is_sure_and_end_when_it_is_not() {
+        let mut t = Tasks::new(host(ME), 1);
+        let unique = |queued| TaskSpec { unique: true, ..spec(queued, 0) };
+        let starts = |t: &mut Tasks| {
+            let mut started = Vec::new();
+            while let Some(action) = t.poll_action() {
+                if let Action::Start { task, .. } = action {
+                    started.push(task);
+                }
+            }
+            started
+        };
+        let now = t.spawn(at(0), host(2), 1, unique(false), 0, false).unwrap();
+        let queued = t.spawn(at(0), host(2), 2, unique(true), 0, false).unwrap();
+        // Others do not wait for them, and a slot is not kept for one that may not start.
+        let plain = t.spawn(at(0), host(2), 3, spec(true, 0), 0, false).unwrap();
+        assert_eq!(starts(&mut t), [plain]);
+        assert!(t.has_unique() && t.unique_running() == 0);
+        t.set_sure(true);
+        assert_eq!((starts(&mut t), t.unique_running()), (vec![now], 1));
+        t.exited(at(1), plain, Ending::Exited(0));
+        assert_eq!((starts(&mut t), t.unique_running()), (vec![queued], 2));
+        t.exited(at(2), queued, Ending::Exited(0));
+        let waits = t.spawn(at(3), host(2), 4, spec(true, 0), 0, false).unwrap();
+        let last = t.spawn(at(3), host(2), 5, unique(true), 0, false).unwrap();
+        assert_eq!(starts(&mut t), [waits]);
+        while t.poll_over().is_some() {}
+        t.end_unique(at(4));
+        assert_eq!(t.poll_action(), Some(Action::Signal { task: now, signal: SIGKILL }));
+        assert_eq!((t.poll_action(), t.has_unique()), (None, false));
+        assert_eq!(t.poll_over(), Some((last, Ending::Unsure)), "it never ran");
+        t.exited(at(5), now, Ending::Signalled(SIGKILL));
+        assert_eq!(t.poll_over(), Some((now, Ending::Unsure)));
+        t.exited(at(6), waits, Ending::Exited(0));
+        assert_eq!(t.poll_over(), Some((waits, Ending::Exited(0))), "it is none of them");
+    }
 }

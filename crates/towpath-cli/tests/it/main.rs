@@ -42,4 +42,5 @@ mod tap;
 mod tokens;
 mod transfer;
 mod undone;
+mod unique;
 mod voters;

@@ -116,9 +116,7 @@ pub(crate) fn kill_leaders(vm: &Vm, kills: usize) {
     let up = || hosts(vm).iter().filter(|h| h["state"] == "up").count();
     let all = up();
     let (mut a, mut b) = (task(vm, 5), task(vm, 5));
-    for task in [&mut a, &mut b] {
-        task.join_group("g").unwrap();
-    }
+    [&mut a, &mut b].map(|task| task.join_group("g").unwrap());
     let mut gaps = Vec::new();
     // Each second one is too long for the log.
     let content = |round: usize| round.to_le_bytes().repeat(1 + round % 2 * 10_000);

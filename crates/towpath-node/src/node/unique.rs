@@ -81,10 +81,6 @@ impl Node {
     /// How long a host must not be declared lost yet, where it may have unique tasks that run, and
     /// its end is not known.
     pub(super) fn may_run_unique(&self, now: Instant, host: HostId) -> Option<Duration> {
-        #[cfg(plant)]
-        if self.config.proto.plant == towpath_proto::config::Plant::LostTooSoon {
-            return None;
-        }
         let may = self.log.as_ref().is_some_and(|log| log.may_have_unique(host));
         if !may && !self.lead.unique.asked.contains_key(&host) || self.voting.ended.contains(&host)
         {

@@ -15,9 +15,9 @@ use towpath_vm::channel::ChannelSpec;
 use towpath_vm::consensus::checksum::crc32c;
 use towpath_vm::message::{
     Accepted, Answered, AnsweredAll, Asked, Blocked, Caught, CaughtCredit, ChannelAnswer,
-    ChannelAsk, ChannelWithdrawn, Consensus, Content, Contents, Credit, Ends, Entries, Exited,
-    Halt, Input, Keep, Kill, List, MayEnd, MessageError, Numbers, Outnumbered, Output, Parted,
-    Promised, Relay, Report, Resumed, Said, SayHolds, Siblings, Spawn, SpawnFor, Started,
+    ChannelAsk, ChannelWithdrawn, Confirm, Consensus, Content, Contents, Credit, Ends, Entries,
+    Exited, Halt, Input, Keep, Kill, List, MayEnd, MessageError, Numbers, Outnumbered, Output,
+    Parted, Promised, Relay, Report, Resumed, Said, SayHolds, Siblings, Spawn, SpawnFor, Started,
     StreamAsk, StreamAt, TaskCredit, TaskEnded, TaskList, TaskOver, Unreachable, Watch, WatchTask,
     Welcome,
 };
@@ -112,6 +112,7 @@ const fn who(message: &Message) -> Who {
         | Message::AskFirst(_)
         | Message::WatchTask(_)
         | Message::Report(_)
+        | Message::Confirm(_)
         | Message::Relay(_) => Who::Anyone,
         Message::Unreachable(_) | Message::Reached(_) => Who::Others,
     }
@@ -250,7 +251,7 @@ fn examples(s: &mut Stage) -> Vec<Message> {
 
 /// The same of what is said about promises and contents of mailbox entries, where most of those
 /// that vote start again, and before one of them ends.
-fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 13] {
+fn about_promises(named: HostId, theirs: TaskId, me: HostId) -> [Message; 15] {
     let (within, rate) = (Duration::from_millis(10), Rate::from_mbps(1));
     let (burst, packet) = (ByteSize::from_bytes(3000), ByteSize::from_bytes(1538));
     let terms = Terms { rate, burst, packet, within };
@@ -380,11 +381,13 @@ const fn concerns(me: usize, message: &Message) -> bool {
         | Message::Resumed(_)
         | Message::Keep(_)
         | Message::Promised(_)
+        | Message::Confirmed(_)
         | Message::SayHolds(_) => me != LEADER,
         Message::Promise(_) | Message::Again(_) | Message::Release(_) | Message::Holds(_) => {
             me == LEADER
         }
         Message::Asked(_)
+        | Message::Confirm(_)
         | Message::TaskOver(_)
         | Message::Report(_)
         | Message::Unreachable(_)
@@ -410,6 +413,11 @@ fn prepare(s: &mut Stage, message: &Message) {
             let question = Question::Registry(RegistryOp::Join("g".into()));
             let asked = Asked { asker: s.theirs, number: 1, serial: <_>::default(), question };
             s.net.node(me).handle_message(now, named, Message::Asked(asked));
+        }
+        Message::Confirmed(_) => {
+            let asked =
+                s.net.node(me).jobs.certainty.asks(now, core::time::Duration::from_secs(10));
+            assert_eq!(asked, Some(1));
         }
         Message::Siblings(_) => {
             let member = s.net.node(me).local.members.get_mut(s.here).expect("it is here");

@@ -1,6 +1,6 @@
 //! One run: builds the virtual machine, lets its tasks act, strikes, checks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use towpath_node::{JoinTarget, Links, Node, NodeConfig, NodeEvent};
@@ -55,6 +55,8 @@ pub(super) struct Run<'a> {
     pub(super) tasks: Vec<Task>,
     claims: Vec<Option<Claim>>,
     pub(super) by_id: HashMap<TaskId, usize>,
+    /// Signals of tasks that the scenario has not heard of yet.
+    early: BTreeMap<TaskId, i32>,
     faults: Vec<Fault>,
     struck: Vec<Fault>,
     healed: usize,
@@ -161,6 +163,7 @@ impl<'a> Run<'a> {
             tasks: Vec::new(),
             claims: Vec::new(),
             by_id: HashMap::new(),
+            early: BTreeMap::new(),
             faults,
             struck: Vec::new(),
             healed: 0,
@@ -367,6 +370,9 @@ impl<'a> Run<'a> {
                     let index = self.new_task(task, host, Some(claim));
                     self.tasks[index].spawned = true;
                     self.out.spawned += 1;
+                    if let Some(signal) = self.early.remove(&task) {
+                        return self.signalled(task, signal);
+                    }
                     let at = self.after(3000);
                     self.world.call_at(at, CALL_ENROL | index as u64);
                 }
@@ -420,7 +426,11 @@ impl<'a> Run<'a> {
 
     /// A task's process is ended from outside; the world ends it, its connection closes.
     fn signalled(&mut self, task: TaskId, signal: i32) {
-        let Some(index) = self.by_id.get(&task).copied() else { return };
+        let Some(index) = self.by_id.get(&task).copied() else {
+            // It was ended as soon as it was started: of that the scenario hears next.
+            self.early.insert(task, signal);
+            return;
+        };
         let (stage, host) = (self.tasks[index].stage, self.tasks[index].host);
         if stage == Stage::Over {
             return;
