@@ -10,7 +10,7 @@ use super::variant;
 #[derive(Default)]
 struct Script(Vec<u8>);
 
-const VARIANTS: u64 = 15;
+const VARIANTS: u64 = 18;
 
 impl Script {
     fn then(mut self, variant: u64, fields: &[u8]) -> Self {

@@ -52,7 +52,9 @@ fn a_unique_task_ends_where_its_host_hears_from_too_few_and_a_plain_one_goes_on(
     };
     assert!(runs(only) && runs(plain));
     let others = [1, 2].map(|host| vm.pid(host));
-    others.iter().for_each(|pid| Vm::signal(*pid, "-STOP"));
+    for pid in others {
+        Vm::signal(pid, "-STOP");
+    }
     let begin = Instant::now();
     while runs(only) {
         assert!(begin.elapsed() < PROMPT, "it is ended");
@@ -61,6 +63,8 @@ fn a_unique_task_ends_where_its_host_hears_from_too_few_and_a_plain_one_goes_on(
     let after = begin.elapsed();
     assert!(after > Duration::from_millis(1800) && after < Duration::from_secs(6), "{after:?}");
     assert!(runs(plain));
-    others.iter().for_each(|pid| Vm::signal(*pid, "-CONT"));
+    for pid in others {
+        Vm::signal(pid, "-CONT");
+    }
     drop(task);
 }
