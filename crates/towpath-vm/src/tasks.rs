@@ -376,13 +376,17 @@ impl Tasks {
     }
 
     fn fill_slots(&mut self) {
-        // Where all that wait need a slot, as most of them do, none is looked at twice.
+        // Where no slot is free, only what needs none can be started: that waits until it is sure.
+        let unslotted = |t: &Self| {
+            let waits = |id| t.by_id.get(id).is_some_and(|t| !t.running && !t.spec.queued);
+            t.sure && t.unique.iter().any(waits)
+        };
         let waits = |t: &Task, tasks: &Self| {
             t.spec.unique && !tasks.sure || t.spec.queued && tasks.slots_used >= tasks.slots
         };
         let mut from = 0;
         while self.running < RUNNING_MAX {
-            if self.unique.is_empty() && self.slots_used >= self.slots {
+            if self.slots_used >= self.slots && !unslotted(self) {
                 break;
             }
             let mut rest = self.waiting.iter().skip(from);
@@ -588,9 +592,10 @@ impl Tasks {
     }
 
     /// Becomes the table of a new incarnation. Tasks of the old one were ended with
-    /// [`Tasks::end_all`] and leave as they exit.
+    /// [`Tasks::end_all`] and leave as they exit. What was known of the old one counts no longer.
     pub fn rename(&mut self, host: HostId) {
         self.host = host;
+        self.sure = false;
     }
 }
 

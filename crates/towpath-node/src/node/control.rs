@@ -296,6 +296,7 @@ impl Node {
             tasks.end_all(now);
             tasks.rename(you);
         }
+        self.jobs.certainty.rest();
         self.lead.broken.forget_all();
         // What was heard of others before it was lost is no news any more.
         let silent = core::mem::take(&mut self.watch.silent).into_iter();
