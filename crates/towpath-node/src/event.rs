@@ -97,8 +97,8 @@ pub enum DeleteError {
     Leader(HostId),
     /// It keeps the log, and another one that does is going, or lost: both would be too many.
     #[error(
-        "host {0} keeps the log, and another host that does is just leaving, or lost: delete that \
-         one first (`towpath status`), or try again"
+        "host {0} keeps the log, and another host that does is silent, just leaving, or lost: \
+         delete that one first (`towpath status`), or try again"
     )]
     Voter(HostId),
     /// No such host.

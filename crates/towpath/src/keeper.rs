@@ -132,6 +132,8 @@ pub(crate) struct Keeper {
     at: u64,
     /// And of the one that is on the disk.
     kept_at: Arc<AtomicU64>,
+    /// One could not be written, and nobody hears when it is after all: it is handed over again.
+    missed: Arc<AtomicBool>,
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
     failing: Arc<Failing>,
@@ -149,8 +151,9 @@ impl Keeper {
         let there = dir.clone();
         let work = move || keep(&there, &orders, &own);
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(work)?;
-        let (kept_at, thread, clears) = (Arc::default(), Some(thread), Arc::default());
-        Ok(Self { dir, at: 0, kept_at, desk, thread, failing, ledger, clears })
+        let (kept_at, missed, clears) = (Arc::default(), Arc::default(), Arc::default());
+        let thread = Some(thread);
+        Ok(Self { dir, at: 0, kept_at, missed, desk, thread, failing, ledger, clears })
     }
 
     /// This host does not keep what is decided any more: it is removed, on a thread that may wait
@@ -178,15 +181,20 @@ impl Keeper {
     pub(crate) fn look_at(&mut self, node: &mut Node) {
         node.kept(self.kept_at.load(Ordering::Acquire));
         let waits = self.ledger.as_ref().is_some_and(|ledger| !ledger.has_begun());
-        if waits || node.log_index() == self.at {
+        let fails = self.failing.0[Kept::Table as usize].load(Ordering::Acquire);
+        let again = !fails && self.missed.swap(false, Ordering::AcqRel);
+        if waits || node.log_index() == self.at && !again {
             return;
         }
         if let Some(saved) = node.saved() {
             self.at = node.log_index();
             let (at, kept_at) = (self.at, Arc::clone(&self.kept_at));
+            let missed = Arc::clone(&self.missed);
             let told: Told = Box::new(move |is_kept| {
                 if is_kept {
                     kept_at.fetch_max(at, Ordering::Release);
+                } else {
+                    missed.store(true, Ordering::Release);
                 }
             });
             self.keep(Kept::Table, saved.encode(), Some(told));
@@ -267,7 +275,7 @@ fn try_to_keep(dir: &Path, kept: Kept, order: &Order, failing: &AtomicBool) -> b
         (Kept::Table, Order::Remove) => crate::table::remove_table(dir),
         (Kept::Tokens | Kept::Key, Order::Remove) => remove(&dir.join(kept.name())),
     };
-    let before = failing.swap(result.is_err(), Ordering::Relaxed);
+    let before = failing.swap(result.is_err(), Ordering::AcqRel);
     match &result {
         Ok(()) if before => log!("{} is kept again", kept.what()),
         Err(why) if !before => log!("{}: {why}", kept.trouble()),

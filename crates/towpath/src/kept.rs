@@ -1,5 +1,6 @@
 //! Which daemon of this machine begins its virtual machine again, by what they kept.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use towpath_io::RealCrypto;
@@ -38,6 +39,8 @@ pub struct Returning {
     pub is_all: bool,
     /// It was let in by another machine, and holds that one's key.
     pub was_let_in: bool,
+    /// Where the others knew it.
+    pub addr: Option<SocketAddr>,
 }
 
 /// What one of them kept.
@@ -99,11 +102,13 @@ pub fn returning(
     let is_all = !runs && furthest.saved.is_shared() && furthest.saved.are_all(&keys);
     let first = kept.iter().find(|kept| kept.number == 1);
     let chosen = if recover || !runs { Some(furthest) } else { first };
+    let own = chosen.map(|kept| host_key(&vm.host(kept.number.into()))).transpose()?.flatten();
     let returning = chosen.map(|kept| Returning {
         number: kept.number,
         is_shared: kept.saved.is_shared(),
         is_all,
         was_let_in: vm.host(kept.number.into()).join(VM_KEY).exists(),
+        addr: own.and_then(|key| kept.saved.addr(&key)),
     });
     Ok((returning, unread))
 }

@@ -1,6 +1,6 @@
 //! `init` and `up`.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +126,10 @@ fn start_all(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let returning = check_down(vm, args.leading)?;
     let hosts = args.hosts.unwrap_or(1);
     let Some(machines) = named else {
-        let here: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let here = match returning.and_then(|it| it.addr) {
+            Some(addr) if !addr.ip().is_loopback() && args.listen.is_empty() => kept_addr(addr)?,
+            _ => ([127, 0, 0, 1], 0).into(),
+        };
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
         let how = (&args.tuning, args.leading, returning);
         let started = start_here(vm, hosts, listen, how)?;
@@ -266,6 +269,19 @@ pub(super) fn check_down(vm: &VmDir, leading: Leading) -> anyhow::Result<Option<
         );
     }
     Ok(returning)
+}
+
+/// Where a host received that starts again, and is not told another address: the others know it
+/// there, and may not reach it at loopback.
+fn kept_addr(addr: SocketAddr) -> anyhow::Result<SocketAddr> {
+    UdpSocket::bind((addr.ip(), 0)).with_context(|| {
+        format!(
+            "this host was at {addr}, and that is no address of this machine any more\n\
+             hint: `towpath up --listen ADDR:PORT` with its new one"
+        )
+    })?;
+    eprintln!("at {addr}, where the others know it (--listen for another address)");
+    Ok(addr)
 }
 
 /// Starts the one that founds the virtual machine, or begins it again.

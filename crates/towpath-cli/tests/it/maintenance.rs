@@ -156,3 +156,59 @@ fn machines_whose_hosts_were_ended_together_are_up_again_with_what_they_kept() {
     }
     three_vote();
 }
+
+/// The other two may be gone for good: what it keeps may be all that is left.
+#[test]
+fn a_host_that_nobody_has_let_go_keeps_what_it_has_of_the_log() {
+    let (first, second, last) = (Vm::up(1), Vm::new(), Vm::new());
+    let token = text(&first.towpath(&["token"]).stdout);
+    for vm in [&second, &last] {
+        let out = vm.with_input(&["join", "-"], token.as_bytes());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    }
+    let begin = Instant::now();
+    while first.client(1).info().unwrap().voters.len() < 3 {
+        assert!(begin.elapsed() < PROMPT, "three vote");
+    }
+    let dir = last.vm_dir().host(1);
+    let kept = ["table", "vm.key", "control"].map(|name| dir.join(name));
+    let begin = Instant::now();
+    while !kept.iter().all(|path| path.exists()) {
+        assert!(begin.elapsed() < PROMPT, "it keeps the log");
+    }
+    let others = [first.pid(1), second.pid(1)];
+    for pid in others {
+        Vm::signal(pid, "-STOP");
+    }
+    let out = last.towpath(&["down", "--local"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(kept.iter().all(|path| path.exists()), "nobody has let it go");
+    for pid in others {
+        Vm::signal(pid, "-CONT");
+    }
+}
+
+/// Nothing else is decided meanwhile: what waited for the disk goes on when that takes something.
+#[test]
+fn those_that_were_to_vote_while_the_leaders_disk_was_full_do_once_it_is_not() {
+    let vm = Vm::up(1);
+    // As on a full disk: nothing new can be made there, once what is being written is.
+    let blocked = vm.vm_dir().host(1).join("table.new");
+    while std::fs::create_dir(&blocked).is_err() {}
+    let token = text(&vm.towpath(&["token"]).stdout);
+    for _ in 0..2 {
+        let out = vm.with_input(&["join", "-"], token.as_bytes());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    }
+    let voters = || vm.client(1).info().unwrap().voters.len();
+    let begin = Instant::now();
+    // As long as that takes elsewhere, and longer than the disk is tried again.
+    while begin.elapsed() < std::time::Duration::from_secs(6) {
+        assert!(voters() < 3, "they would not be known to a founder that starts again");
+    }
+    std::fs::remove_dir(&blocked).unwrap();
+    let begin = Instant::now();
+    while voters() < 3 {
+        assert!(begin.elapsed() < PROMPT, "they vote");
+    }
+}

@@ -52,7 +52,7 @@ impl Node {
         host: HostId,
         memory: &mut dyn Memory,
     ) -> Result<(), DeleteError> {
-        match self.may_delete(host) {
+        match self.may_delete(now, host) {
             Ok(()) => self.strike_out(now, host, Some(Waiting::Table(number))),
             Err(DeleteError::Voter(_)) if self.lead.turns.len() < TURNS_MAX => {
                 self.await_turn(now, AskedBy::Owner(number), [(0, host)].into());
@@ -74,7 +74,7 @@ impl Node {
         let (mut going, mut seen) = (Vec::new(), BTreeSet::new());
         let (mut outcomes, mut left) = (Vec::with_capacity(hosts.len()), VecDeque::new());
         for (place, host) in hosts.into_iter().enumerate() {
-            let may = match self.may_delete(host) {
+            let may = match self.may_delete(now, host) {
                 Ok(()) | Err(DeleteError::Voter(_)) if !seen.insert(host) => Err(Fault::NoHost),
                 Ok(()) => {
                     self.leaves(now, host);
@@ -112,7 +112,7 @@ impl Node {
     pub(crate) fn settle_turns(&mut self, now: Instant) {
         for mut turn in mem::take(&mut self.lead.turns) {
             while let Some((place, host)) = turn.left.pop_front() {
-                let may = self.may_delete(host);
+                let may = self.may_delete(now, host);
                 if matches!(may, Err(DeleteError::Voter(_))) && now < turn.until {
                     turn.left.push_front((place, host));
                     self.lead.turns.push_back(turn);
@@ -188,7 +188,7 @@ impl Node {
     }
 
     /// Whether a host can be deleted, as things are.
-    fn may_delete(&self, host: HostId) -> Result<(), DeleteError> {
+    fn may_delete(&self, now: Instant, host: HostId) -> Result<(), DeleteError> {
         let log = self.log_to_change()?;
         if host == log.leader() {
             return Err(DeleteError::Leader(host));
@@ -200,6 +200,12 @@ impl Node {
         // A change of who votes that is not decided might need this one's vote.
         let unsettled = self.voting.voter.as_ref().is_some_and(|voter| !voter.is_settled());
         if voters.contains(&host) && (another || unsettled || voters.iter().any(goes)) {
+            return Err(DeleteError::Voter(host));
+        }
+        // One that is silent may be dead: the others could decide nothing without it.
+        let rest = || voters.iter().filter(|v| **v != host);
+        let heard = rest().filter(|v| Some(**v) == self.me || self.is_heard(now, **v)).count();
+        if voters.contains(&host) && 2 * heard <= rest().count() {
             return Err(DeleteError::Voter(host));
         }
         Ok(())

@@ -8,6 +8,7 @@ use towpath_wire::{HostId, Instant};
 
 use super::Node;
 use super::voting::Reached;
+use crate::voting::Voter;
 
 impl Node {
     /// This host is about to end, and its owner asks again after every turn until it may: another
@@ -22,6 +23,14 @@ impl Node {
         }
         self.pump(now, memory);
         may
+    }
+
+    /// Whether the others can decide without this host: it does not vote, or whoever leads has said
+    /// so. Where not, what it keeps may be all that is left.
+    pub fn is_let_go(&self) -> bool {
+        let votes = |voter: &Voter| self.me.is_some_and(|me| voter.members().0.contains(&me));
+        let votes = self.voting.voter.as_deref().is_some_and(votes);
+        !votes || self.voting.parting.own.may
     }
 
     fn has_parted(&mut self, now: Instant) -> bool {

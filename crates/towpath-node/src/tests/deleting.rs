@@ -4,11 +4,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use towpath_proto::config::Liveness;
 use towpath_vm::talk::{Answer, Fault, Question, ToDaemon, ToTask};
 use towpath_wire::HostId;
 
 use super::net::Net;
-use super::voting::{leader, net};
+use super::voting::{leader, net, net_of, sharing};
 use crate::node::deleting::{TURN_WITHIN, TURNS_MAX};
 use crate::{DeleteError, NodeEvent};
 
@@ -148,4 +149,28 @@ fn who_waits_while_the_lead_is_lost_hears_that_nothing_is_decided() {
         panic!("{answers:?}")
     };
     assert!(matches!(each[..], [Err(Fault::Frozen(_))]), "{each:?}");
+}
+
+/// It is dead, and nobody knows yet: the other one's vote is needed to find out.
+#[test]
+fn none_is_deleted_that_the_others_could_decide_nothing_without() {
+    let mut founder = sharing(LEADER);
+    founder.proto.liveness = Liveness::after(Duration::from_secs(10));
+    let mut net = net_of(4, founder);
+    let [two, three] = others(&mut net);
+    let silent = (1..4).find(|host| net.id(*host) == two).expect("it is there");
+    net.crash(silent);
+    net.run(1500);
+    assert_eq!(delete(&mut net, 1, three), Ok(()), "it waits for its turn");
+    let within_ms = u64::try_from(TURN_WITHIN.as_millis()).expect("seconds");
+    net.run(within_ms + 200);
+    assert_eq!(outcomes(&mut net), [(1, Err(DeleteError::Voter(three)))]);
+    assert!(!net.node(LEADER).is_frozen());
+    // Once it is lost, and the fourth one votes in its place, any may go.
+    net.run(20_000);
+    net.events(LEADER);
+    assert_eq!(delete(&mut net, 2, three), Ok(()));
+    net.run(4000);
+    assert_eq!(outcomes(&mut net), [(2, Ok(()))]);
+    assert!(!net.node(LEADER).is_frozen());
 }

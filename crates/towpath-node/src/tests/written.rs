@@ -13,7 +13,7 @@ use towpath_vm::talk::{
 use towpath_wire::TaskId;
 
 use super::disk::Disk;
-use super::net::{Net, VM_KEY, addr};
+use super::net::{Net, VM_KEY, addr, config};
 use super::standin::StandIn;
 use super::voting::{leader, leaders, sharing};
 use crate::{Node, NodeConfig, NodeEvent, Saved, SavedError};
@@ -488,4 +488,23 @@ fn one_that_is_told_to_join_comes_back_by_what_it_kept_or_by_its_token() {
     net.run(5000);
     let failed = |e: &NodeEvent| matches!(e, NodeEvent::JoinFailed(_));
     assert!(net.events(2).iter().any(failed), "it has nothing that is good");
+}
+
+/// Its disk was full when somebody was to vote, and is not any more.
+#[test]
+fn one_that_waits_for_the_leaders_disk_votes_once_that_is_written() {
+    let of = |index| NodeConfig { voters: 3, keeps_table: true, ..config(index, "h") };
+    let mut net = Net::founded(of(0));
+    net.seats[0].disk = Some(Disk::new());
+    for index in 1..3 {
+        net.add(of(index));
+        net.seats[index].disk = Some(Disk::new());
+        net.run(100);
+    }
+    net.run(60_000);
+    let (voters, learners) = net.node(0).voters();
+    assert_eq!((voters.len(), learners.len()), (1, 2), "they are told of nobody's table");
+    net.node(0).kept(u64::MAX);
+    net.run(1000);
+    assert_eq!(net.node(0).voters().0.len(), 3);
 }

@@ -155,8 +155,9 @@ impl Engine {
         }
         let leaves = self.node.me().is_some() && !self.node.is_frozen();
         if self.keeping.is_over && !self.node.is_founder() && leaves {
-            // Another one leads, or nobody is left.
-            return !self.node.leads() || sole && self.node.unheard().is_empty();
+            // Another one leads, and needs this one for nothing; or nobody is left.
+            let leads = self.node.leads();
+            return !leads && self.node.is_let_go() || sole && self.node.unheard().is_empty();
         }
         match self.node.saved() {
             // Another one leads: this host comes back to it, unless that one has deleted it.
