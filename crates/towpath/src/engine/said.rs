@@ -41,9 +41,9 @@ pub(super) fn copied(host: HostId) -> String {
 pub(super) fn twice(host: HostId, remote: SocketAddr) -> String {
     format!(
         "host {host} is there, and another daemon with its key asks to be let in from {remote}: it \
-         is not\nhint: where a daemon runs there, from a copy of the host's directory, remove the copy, \
-         and let that machine join with a token of its own; else somebody sends again what was \
-         recorded of that host, which does no harm"
+         is not\nhint: where a daemon runs there, from a copy of the host's directory, remove the \
+         copy, and let that machine join with a token of its own; else somebody sends again what \
+         was recorded of that host, which does no harm"
     )
 }
 
