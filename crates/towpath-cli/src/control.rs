@@ -367,7 +367,7 @@ fn list_tokens(vm: &VmDir, args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let Reply::Tokens(mut tokens) = ask_founder(vm, &Request::Tokens)?.0 else {
         bail!("the daemon answers something else than was asked");
     };
-    tokens.retain(|t| args.all || t.uses_max.is_none_or(|max| t.uses < max));
+    tokens.retain(|t| args.all || t.admits());
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_s = now.unwrap_or_default().as_secs();
     if args.json {

@@ -73,16 +73,14 @@ impl Certainty {
         Some(self.last)
     }
 
-    /// An answer; whether one was waited for.
-    pub(crate) fn hears(&mut self, number: u64, lost_after: Duration) -> bool {
-        let Some(at) = self.asked.iter().position(|(asked, _)| *asked == number) else {
-            return false;
-        };
+    /// An answer: until when this host is sure by it, if one was waited for.
+    pub(crate) fn hears(&mut self, number: u64, lost_after: Duration) -> Option<Instant> {
+        let at = self.asked.iter().position(|(asked, _)| *asked == number)?;
         let (_, sent) = self.asked[at];
         self.asked.drain(..=at);
         let until = sent + sure_for(lost_after);
-        self.until = Some(self.until.map_or(until, |before| before.max(until)));
-        true
+        self.until = self.until.max(Some(until));
+        Some(until)
     }
 }
 
@@ -126,14 +124,16 @@ mod tests {
         assert_eq!((sure.due(), sure.is_over(at(9999))), (Some(at(3000)), false));
         assert!(sure.is_over(at(10_000)), "nobody has answered");
         assert_eq!(sure.asks(at(3000), lost), Some(2));
-        assert!(sure.hears(1, lost) && !sure.hears(1, lost), "once");
-        assert!(sure.is_over(at(10_000)) && !sure.hears(3, lost));
-        assert!(sure.hears(2, lost) && !sure.is_over(at(11_999)) && sure.is_over(at(12_000)));
+        assert_eq!(sure.hears(1, lost), Some(at(10_000)));
+        assert_eq!((sure.hears(1, lost), sure.hears(3, lost)), (None, None), "once");
+        assert!(sure.is_over(at(10_000)));
+        assert_eq!(sure.hears(2, lost), Some(at(12_000)));
+        assert!(!sure.is_over(at(11_999)) && sure.is_over(at(12_000)));
         sure.rest();
         assert_eq!((sure.due(), sure.is_over(at(90_000))), (None, false));
         // It begins anew; what was asked before counts no longer.
         assert_eq!(sure.asks(at(20_000), lost), Some(3));
-        assert!(!sure.hears(2, lost) && sure.is_over(at(29_000)));
+        assert!(sure.hears(2, lost).is_none() && sure.is_over(at(29_000)));
         for n in 0..100 {
             sure.asks(at(30_000 + 2000 * n), lost);
         }

@@ -125,8 +125,8 @@ pub struct Tasks {
     waiting: VecDeque<TaskId>,
     /// Those that are unique, and are not being ended for it.
     unique: BTreeSet<TaskId>,
-    /// Those may be started.
-    sure: bool,
+    /// Before then those may be started.
+    sure_until: Instant,
     running: usize,
     /// Running tasks that hold a job slot.
     slots_used: u16,
@@ -149,7 +149,7 @@ impl Tasks {
             over: VecDeque::new(),
             waiting: VecDeque::new(),
             unique: BTreeSet::new(),
-            sure: false,
+            sure_until: Instant::ZERO,
             running: 0,
             slots_used: 0,
             next: 0,
@@ -227,16 +227,16 @@ impl Tasks {
         self.unique.iter().filter(|id| self.by_id.get(id).is_some_and(|t| t.running)).count()
     }
 
-    /// Whether this host knows that it is part of the virtual machine: unique tasks are started
-    /// while it does, and only then.
-    pub fn set_sure(&mut self, sure: bool) {
-        self.sure = sure;
-        self.fill_slots();
+    /// Until when this host knows that it is part of the virtual machine: unique tasks are started
+    /// before, and not later, however late this is looked at.
+    pub fn set_sure(&mut self, now: Instant, until: Instant) {
+        self.sure_until = until;
+        self.fill_slots(now);
     }
 
     /// All unique tasks end at once.
     pub fn end_unique(&mut self, now: Instant) {
-        self.sure = false;
+        self.sure_until = Instant::ZERO;
         for id in core::mem::take(&mut self.unique) {
             let Some(t) = self.by_id.get_mut(&id) else { continue };
             if t.running {
@@ -320,7 +320,7 @@ impl Tasks {
         if self.by_request.contains_key(&(requester, request)) {
             return None;
         }
-        let full = if spec.queued || spec.unique && !self.sure {
+        let full = if spec.queued || spec.unique && now >= self.sure_until {
             (self.waiting.len() >= QUEUED_MAX).then_some(("queue", QUEUED_MAX))
         } else {
             (self.running >= RUNNING_MAX).then_some(("table", RUNNING_MAX))
@@ -355,9 +355,9 @@ impl Tasks {
         self.held.insert(id);
         self.by_request.insert((requester, request), id);
         self.unique.extend(unique.then_some(id));
-        if queued || unique && !self.sure {
+        if queued || unique && now >= self.sure_until {
             self.waiting.push_back(id);
-            self.fill_slots();
+            self.fill_slots(now);
         } else {
             self.start(id);
         }
@@ -375,14 +375,15 @@ impl Tasks {
         None
     }
 
-    fn fill_slots(&mut self) {
+    fn fill_slots(&mut self, now: Instant) {
         // Where no slot is free, only what needs none can be started: that waits until it is sure.
         let unslotted = |t: &Self| {
             let waits = |id| t.by_id.get(id).is_some_and(|t| !t.running && !t.spec.queued);
-            t.sure && t.unique.iter().any(waits)
+            now < t.sure_until && t.unique.iter().any(waits)
         };
         let waits = |t: &Task, tasks: &Self| {
-            t.spec.unique && !tasks.sure || t.spec.queued && tasks.slots_used >= tasks.slots
+            t.spec.unique && now >= tasks.sure_until
+                || t.spec.queued && tasks.slots_used >= tasks.slots
         };
         let mut from = 0;
         while self.running < RUNNING_MAX {
@@ -474,7 +475,7 @@ impl Tasks {
             let exit = TaskExit { ending, wall_us };
             self.tell_end(t.requester, t.request, exit, t.output_bytes);
         }
-        self.fill_slots();
+        self.fill_slots(now);
     }
 
     fn remove(&mut self, id: TaskId) -> Option<Task> {
@@ -595,7 +596,7 @@ impl Tasks {
     /// [`Tasks::end_all`] and leave as they exit. What was known of the old one counts no longer.
     pub fn rename(&mut self, host: HostId) {
         self.host = host;
-        self.sure = false;
+        self.sure_until = Instant::ZERO;
     }
 }
 
@@ -868,7 +869,7 @@ mod tests {
         let plain = t.spawn(at(0), host(2), 3, spec(true, 0), 0, false).unwrap();
         assert_eq!(starts(&mut t), [plain]);
         assert!(t.has_unique() && t.unique_running() == 0);
-        t.set_sure(true);
+        t.set_sure(at(0), at(9));
         assert_eq!((starts(&mut t), t.unique_running()), (vec![now], 1));
         t.exited(at(1), plain, Ending::Exited(0));
         assert_eq!((starts(&mut t), t.unique_running()), (vec![queued], 2));
@@ -885,5 +886,13 @@ mod tests {
         assert_eq!(t.poll_over(), Some((now, Ending::Unsure)));
         t.exited(at(6), waits, Ending::Exited(0));
         assert_eq!(t.poll_over(), Some((waits, Ending::Exited(0))), "it is none of them");
+        // A host that stood still has not looked at the time since.
+        t.set_sure(at(7), at(9));
+        t.spawn(at(7), host(2), 6, spec(true, 0), 0, false).unwrap();
+        t.spawn(at(7), host(2), 7, unique(true), 0, false).unwrap();
+        t.spawn(at(9), host(2), 8, unique(false), 0, false).unwrap();
+        let [first] = starts(&mut t)[..] else { panic!("one") };
+        t.exited(at(9), first, Ending::Exited(0));
+        assert_eq!((starts(&mut t), t.unique_running()), (vec![], 0));
     }
 }

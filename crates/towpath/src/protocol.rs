@@ -321,6 +321,13 @@ pub struct TokenInfo {
     pub uses_max: Option<u32>,
 }
 
+impl TokenInfo {
+    /// Whether it admits one more.
+    pub fn admits(&self) -> bool {
+        self.uses_max.is_none_or(|max| self.uses < max)
+    }
+}
+
 /// News of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostEvent {

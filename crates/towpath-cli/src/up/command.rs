@@ -1,6 +1,6 @@
 //! `init` and `up`.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,8 @@ use crate::{control, down, interrupt, network};
 
 /// How long the tokens live that `up` makes for its own hosts.
 const OWN_TOKEN_S: u64 = 120;
+/// Where a host receives that is told nothing else.
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Why a founder may not come back.
 const NOBODY_LEADS: &str = "others may lead this virtual machine by now, and none of them took \
     this host in\nhint: start one of them, or all that voted; where most of those are gone for \
@@ -73,8 +75,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     remote: RemoteArgs,
     /// Where the first host receives; the others here take the next ports (port 0: any free one)
-    /// [default: 127.0.0.1:0, or the address that leads to the other machines]. May be given up to
-    /// eight times, the address for other hosts first
+    /// [default: where it was, if it starts again, else 127.0.0.1:0, or the address that leads to
+    /// the other machines]. May be given up to eight times, the address for other hosts first
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
     #[command(flatten)]
@@ -126,10 +128,13 @@ fn start_all(vm: &VmDir, args: &UpArgs) -> anyhow::Result<ExitCode> {
     let returning = check_down(vm, args.leading)?;
     let hosts = args.hosts.unwrap_or(1);
     let Some(machines) = named else {
-        let here = match returning.and_then(|it| it.addr) {
-            Some(addr) if !addr.ip().is_loopback() && args.listen.is_empty() => kept_addr(addr)?,
-            _ => ([127, 0, 0, 1], 0).into(),
+        let before = returning.and_then(|it| it.addr).map(|addr| addr.ip());
+        let ip = match before.filter(|ip| *ip != LOOPBACK && args.listen.is_empty()) {
+            Some(ip) => again_at(ip)?,
+            None => LOOPBACK,
         };
+        // On the port of before, if it is free.
+        let here = SocketAddr::new(ip, 0);
         let listen = if args.listen.is_empty() { &[here][..] } else { &args.listen };
         let how = (&args.tuning, args.leading, returning);
         let started = start_here(vm, hosts, listen, how)?;
@@ -273,15 +278,15 @@ pub(super) fn check_down(vm: &VmDir, leading: Leading) -> anyhow::Result<Option<
 
 /// Where a host received that starts again, and is not told another address: the others know it
 /// there, and may not reach it at loopback.
-fn kept_addr(addr: SocketAddr) -> anyhow::Result<SocketAddr> {
-    UdpSocket::bind((addr.ip(), 0)).with_context(|| {
+fn again_at(ip: IpAddr) -> anyhow::Result<IpAddr> {
+    UdpSocket::bind((ip, 0)).with_context(|| {
         format!(
-            "this host was at {addr}, and that is no address of this machine any more\n\
+            "this host was at {ip}, and that is no address of this machine any more\n\
              hint: `towpath up --listen ADDR:PORT` with its new one"
         )
     })?;
-    eprintln!("at {addr}, where the others know it (--listen for another address)");
-    Ok(addr)
+    eprintln!("at {ip}, where the others know it (--listen for another address)");
+    Ok(ip)
 }
 
 /// Starts the one that founds the virtual machine, or begins it again.

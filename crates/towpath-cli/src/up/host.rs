@@ -192,8 +192,7 @@ fn delete(vm: &VmDir, args: &DeleteArgs) -> anyhow::Result<ExitCode> {
 /// The tokens that admit anybody, by their names, where that can be said.
 fn tokens(leader: &mut Client) -> Option<BTreeSet<String>> {
     let Ok(Reply::Tokens(tokens)) = leader.ask(&Request::Tokens, ANSWER) else { return None };
-    let admits = |token: &TokenInfo| token.uses_max.is_none_or(|max| token.uses < max);
-    Some(tokens.into_iter().filter(admits).map(|token| token.id).collect())
+    Some(tokens.into_iter().filter(TokenInfo::admits).map(|token| token.id).collect())
 }
 
 /// What a command for several hosts ends with.

@@ -166,10 +166,7 @@ fn a_host_that_nobody_has_let_go_keeps_what_it_has_of_the_log() {
         let out = vm.with_input(&["join", "-"], token.as_bytes());
         assert!(out.status.success(), "{}", text(&out.stderr));
     }
-    let begin = Instant::now();
-    while first.client(1).info().unwrap().voters.len() < 3 {
-        assert!(begin.elapsed() < PROMPT, "three vote");
-    }
+    first.three_vote();
     let dir = last.vm_dir().host(1);
     let kept = ["table", "vm.key", "control"].map(|name| dir.join(name));
     let begin = Instant::now();
@@ -207,8 +204,34 @@ fn those_that_were_to_vote_while_the_leaders_disk_was_full_do_once_it_is_not() {
         assert!(voters() < 3, "they would not be known to a founder that starts again");
     }
     std::fs::remove_dir(&blocked).unwrap();
-    let begin = Instant::now();
-    while voters() < 3 {
-        assert!(begin.elapsed() < PROMPT, "they vote");
+    vm.three_vote();
+}
+
+#[test]
+fn a_host_that_starts_again_is_where_the_others_know_it() {
+    let (first, second, third) = (Vm::new(), Vm::new(), Vm::new());
+    let up = |vm: &Vm, args: &[&str]| {
+        let out = vm.towpath(args);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        text(&out.stderr) + &text(&out.stdout)
+    };
+    up(&first, &["up", "--listen", "127.0.0.7:0"]);
+    let token = text(&first.towpath(&["token"]).stdout);
+    for vm in [&second, &third] {
+        up(vm, &["join", "--listen", "127.0.0.8:0", token.trim()]);
     }
+    first.three_vote();
+    Vm::signal(first.pid(1), "-KILL");
+    let begin = Instant::now();
+    // Its guard ends behind it.
+    let said = loop {
+        let out = first.towpath(&["up"]);
+        if out.status.success() {
+            break text(&out.stderr);
+        }
+        assert!(begin.elapsed() < PROMPT, "{}", text(&out.stderr));
+    };
+    assert!(said.contains("at 127.0.0.7, where the others know it"), "{said}");
+    let listed = text(&first.towpath(&["hosts"]).stdout);
+    assert!(listed.contains("127.0.0.7:") && listed.contains("127.0.0.8:"), "{listed}");
 }

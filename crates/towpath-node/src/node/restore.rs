@@ -256,6 +256,10 @@ impl Node {
                 (before.invitations().clone(), before.keepers().clone())
             }
             Some(before) => (before.invitations().clone().and(restored), before.keepers().clone()),
+            // Nobody knows which of them kept the log.
+            None if snapshot.is_shared() => {
+                (Invitations::of(restored), snapshot.table.iter().map(|host| host.key).collect())
+            }
             None => (Invitations::of(restored), BTreeSet::new()),
         };
         let log = ControlState::new(log).with_deleted(deleted);

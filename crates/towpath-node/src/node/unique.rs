@@ -19,7 +19,7 @@ impl Node {
         let certainty = &mut self.jobs.certainty;
         #[cfg(plant)]
         if self.config.proto.plant == towpath_proto::config::Plant::UniqueGoesOn {
-            tasks.set_sure(true);
+            tasks.set_sure(now, Instant::NEVER);
             return;
         }
         if tasks.has_unique() && certainty.is_over(now) {
@@ -27,7 +27,7 @@ impl Node {
         }
         if !tasks.has_unique() {
             certainty.rest();
-            tasks.set_sure(false);
+            tasks.set_sure(now, Instant::ZERO);
             return;
         }
         let Some(number) = certainty.asks(now, lost_after) else { return };
@@ -56,25 +56,23 @@ impl Node {
     /// It is decided that a host was part of it when it asked.
     pub(super) fn tell_confirmed(&mut self, now: Instant, host: HostId, number: u64) {
         if self.me == Some(host) {
-            self.is_confirmed(number);
+            self.is_confirmed(now, number);
         } else {
             self.tell(now, host, Message::Confirmed(Confirm { number }));
         }
     }
 
     /// The leader says that this host was part of the virtual machine when it asked.
-    pub(crate) fn handle_confirmed(&mut self, from: HostId, number: u64) {
+    pub(crate) fn handle_confirmed(&mut self, now: Instant, from: HostId, number: u64) {
         if self.leader() == Some(from) && self.me != Some(from) {
-            self.is_confirmed(number);
+            self.is_confirmed(now, number);
         }
     }
 
-    fn is_confirmed(&mut self, number: u64) {
-        let lost_after = self.lost_after();
-        if self.jobs.certainty.hears(number, lost_after)
-            && let Some(tasks) = &mut self.tasks
-        {
-            tasks.set_sure(true);
+    fn is_confirmed(&mut self, now: Instant, number: u64) {
+        let until = self.jobs.certainty.hears(number, self.lost_after());
+        if let (Some(until), Some(tasks)) = (until, &mut self.tasks) {
+            tasks.set_sure(now, until);
         }
     }
 

@@ -114,7 +114,7 @@ impl Node {
             Message::Ends(ends) => self.handle_parting(now, from, ends),
             Message::MayEnd(_) => self.handle_may_end(from),
             Message::Confirm(asked) => self.handle_confirm(now, from, asked.number),
-            Message::Confirmed(said) => self.handle_confirmed(from, said.number),
+            Message::Confirmed(said) => self.handle_confirmed(now, from, said.number),
             Message::Content(content) => self.handle_content(now, from, content),
             Message::Contents(said) => self.handle_contents(now, from, said),
             Message::Consensus(said) => self.handle_consensus(now, from, &said, false),

@@ -16,7 +16,7 @@ use towpath_wire::{Admission, HostId, LinkId};
 
 use super::net::{EPOCH_S, Net, VM_KEY, addr, config, program};
 use super::standin::StandIn;
-use crate::config::{reason, refusal, token_psk};
+use crate::config::{is_marked, mark, reason, refusal, token_psk};
 use crate::hello::{Hello, Purpose};
 use crate::joining::Referral;
 use crate::{JoinFailure, Node, NodeEvent};
@@ -536,4 +536,15 @@ fn a_host_that_starts_again_elsewhere_does_not_wait_for_calls_to_where_it_was() 
         net.run(1500);
         assert!(net.node(index).me().is_some(), "host {host}");
     }
+}
+
+#[test]
+fn a_token_is_known_as_one_of_its_virtual_machine_by_those_that_hold_the_key() {
+    let crypto = StandIn::new(1);
+    let mut nonce = [5; 16];
+    mark(&crypto, &VM_KEY, &mut nonce);
+    assert_eq!(nonce[..8], [5; 8], "the rest tells it from others");
+    assert!(is_marked(&crypto, &VM_KEY, &nonce) && !is_marked(&crypto, &[8; 32], &nonce));
+    nonce[0] += 1;
+    assert!(!is_marked(&crypto, &VM_KEY, &nonce) && !is_marked(&crypto, &VM_KEY, &[5; 16]));
 }

@@ -7,10 +7,11 @@ pub mod requests;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use towpath::protocol::{HostEvent, Reply, Request};
 use towpath::{Client, Home, VmDir};
+use towpath_wire::HostId;
 
 /// What takes longer than this is no prompt answer, not even on a busy machine.
 pub const PROMPT: Duration = Duration::from_secs(15);
@@ -75,6 +76,18 @@ impl Vm {
 
     pub fn client(&self, host: usize) -> Client {
         Client::connect(&self.vm_dir().host(host).join("sock")).unwrap()
+    }
+
+    /// Waits until three hosts vote, the first leads: who does.
+    pub fn three_vote(&self) -> Vec<HostId> {
+        let begin = Instant::now();
+        loop {
+            let votes = self.client(1).info().unwrap().voters;
+            if votes.len() == 3 {
+                return votes;
+            }
+            assert!(begin.elapsed() < PROMPT, "{votes:?} vote");
+        }
     }
 
     /// Process of a host's engine.
