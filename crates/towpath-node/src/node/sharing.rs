@@ -180,8 +180,14 @@ impl Node {
             self.malformed += u64::from(!taken);
             self.say_contents(now, from, of, [kept].into());
         } else {
-            self.malformed += u64::from(self.was_never_shared());
+            self.malformed += u64::from(self.is_strange(from));
         }
+    }
+
+    /// Whether nobody had anything to say of contents. The leader may be heard before what has this
+    /// host keep the log, which goes another way.
+    fn is_strange(&self, from: HostId) -> bool {
+        self.was_never_shared() && self.leader() != Some(from)
     }
 
     /// Something is said of contents.
@@ -195,7 +201,7 @@ impl Node {
         let may = if to_leader { self.leads() } else { self.is_led_by(from) };
         if !may || which.len() > Contents::MAX {
             let is_long = which.len() > Contents::MAX;
-            self.malformed += u64::from(is_long || self.was_never_shared());
+            self.malformed += u64::from(is_long || self.is_strange(from));
             return;
         }
         match of {
