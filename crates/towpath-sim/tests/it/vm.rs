@@ -84,8 +84,8 @@ fn where_hosts_start_again_nothing_is_left_behind() {
     // asked once one did; a newcomer was asked something before it heard who it is, or never heard
     // it. And a task stayed registered that had asked just before its host told what it has; a host
     // was called as who it was, in another slot. A host was lost by its own vote. Of a founder that
-    // leads alone: it started again twice, or was cut off, and the first to come was a newcomer. What
-    // was kept beside the log came to one that had not heard yet that it keeps it.
+    // leads alone: it started again twice, or was cut off, and the first to come was a newcomer.
+    // What was kept beside the log came to one that had not heard yet that it keeps it.
     for ((voters, faults, restarts, power_cuts, endings), many, single) in [
         ((3, 0, 0, 2, 0), 25, &[60, 150, 173, 707][..]),
         ((3, 3, 0, 1, 0), 25, &[151, 453, 461, 469, 5400]),
